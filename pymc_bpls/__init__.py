@@ -1,0 +1,34 @@
+"""Bayesian pseudo-label selection for models declared in PyMC."""
+
+from pymc_bpls.bpls import BPLS
+from pymc_bpls.criteria import Criterion
+from pymc_bpls.datasets import load_dataset, simulate
+from pymc_bpls.errors import (
+    BPLSError,
+    BPLSWarning,
+    CriterionError,
+    DataUnavailableError,
+    LabelError,
+    ModeError,
+    ModelError,
+    RowError,
+)
+from pymc_bpls.labels import encode_labels
+from pymc_bpls.laplace import LaplaceFit
+
+__all__ = [
+    "BPLS",
+    "BPLSError",
+    "BPLSWarning",
+    "Criterion",
+    "CriterionError",
+    "DataUnavailableError",
+    "LabelError",
+    "LaplaceFit",
+    "ModeError",
+    "ModelError",
+    "RowError",
+    "encode_labels",
+    "load_dataset",
+    "simulate",
+]

@@ -1,0 +1,346 @@
+"""The front door: a model declared in PyMC, whose unlabeled rows are scored and pseudo-labeled."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pymc.model.core import modelcontext
+
+from pymc_bpls.compiled import Compiler
+from pymc_bpls.criteria import Criterion, find_criterion
+from pymc_bpls.decisions import LabelRule, find_rule
+from pymc_bpls.errors import BPLSWarning, CriterionError, ModelError
+from pymc_bpls.laplace import LaplaceFit, as_fit
+from pymc_bpls.problem import declare
+from pymc_bpls.refit import Engine
+from pymc_bpls.rows import check_classes
+from pymc_bpls.scoring import Scorer, Settings
+from pymc_bpls.selftraining import (
+    History,
+    Plan,
+    Run,
+    Stop,
+    curve_dataset,
+    history_dataset,
+    progress,
+    read_balance,
+    read_test,
+    verdict,
+)
+
+_PREDICTORS = ("map", "laplace")
+
+
+class BPLS:
+    """Bayesian pseudo-label selection for a classifier declared in PyMC.
+
+    The whole table, labeled and unlabeled rows together, is declared once; unlabeled rows carry −1. Data is captured at
+    construction: later changes of the model's containers are not seen.
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        The model on the context stack by default.
+    target : str or variable, optional
+        The observed variable that holds the labels, needed where there are several; the others stay part of the density.
+    pool : mapping of str to array_like, optional
+        New, unlabeled rows for each `pm.Data` container with a value a row, for a model declared on labeled rows only.
+        Columns of a DataFrame are matched by name where the model's coords name them.
+    unlabeled : int, mask of bool, or positions, default −1
+        The label that marks a candidate, or which rows are candidates. Rows neither labeled nor candidates are held out.
+    classes : array_like, optional
+        What the class codes stand for; for a distribution whose classes are unknown, the values of its labels.
+    index : array_like, optional
+        The user's index of the rows, by default from the model's coords and the pool's frame.
+    predictor : {"map", "laplace"} or callable, default "map"
+        Gives pseudo-labels: class probabilities at the mode, averaged over the Laplace approximation, or
+        `predictor(positions)`, an array of shape (rows, classes).
+    initvals : mapping, optional
+        Where to start looking for the mode, by variable.
+
+    Raises
+    ------
+    BPLSError
+        The model, its labels or its rows cannot be used; the message says which and what to do.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_bpls as bpls
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 2))
+    >>> y = (X[:, 0] + 0.5 * rng.normal(size=60) > 0).astype(int)
+    >>> y[20:] = -1
+    >>> with pm.Model() as model:
+    ...     beta = pm.Normal("beta", 0, 2.5, shape=2)
+    ...     label = pm.Bernoulli("label", logit_p=X @ beta, observed=y)
+    >>> pls = bpls.BPLS(model)
+    >>> scores = pls.score()
+    >>> scores.sizes["candidate"]
+    40
+    """
+
+    def __init__(
+        self,
+        model: pm.Model | None = None,
+        *,
+        target: Any = None,
+        pool: Mapping[str, Any] | None = None,
+        unlabeled: Any = -1,
+        classes: Any = None,
+        index: Any = None,
+        predictor: str | Callable[[np.ndarray], Any] = "map",
+        initvals: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not callable(predictor) and predictor not in _PREDICTORS:
+            raise CriterionError(f'predictor="{predictor}" is unknown. Use "map", "laplace" or a callable.')
+        self._problem = declare(
+            _find_model(model),
+            target=target,
+            pool=pool,
+            unlabeled=unlabeled,
+            classes=classes,
+            index=index,
+            initvals=initvals,
+        )
+        self._compiler = Compiler()
+        self._scorer = Scorer(self._problem, Engine(self._problem.density, self._compiler), predictor)
+        absent = check_classes(self._problem.table, self._problem.classes.names, self._problem.name)
+        if absent:
+            warnings.warn(
+                f'"{self._problem.name}" has no labeled row of class {", ".join(map(str, absent))}. '
+                'It is never a pseudo-label under labels="predicted".',
+                BPLSWarning,
+                stacklevel=2,
+            )
+
+    def __repr__(self) -> str:
+        table, problem = self._problem.table, self._problem
+        return (
+            f'BPLS of "{problem.name}": {len(table.labeled)} labeled rows, {len(table.candidates)} candidates, '
+            f"{len(problem.classes)} classes, {problem.density.dimension} unconstrained parameters"
+        )
+
+    @property
+    def compilations(self) -> xr.Dataset:
+        """What was compiled so far and for how many seconds."""
+        log = self._compiler.log
+        return xr.Dataset(
+            {
+                "name": ("compilation", [entry.name for entry in log]),
+                "seconds": ("compilation", [entry.seconds for entry in log]),
+            }
+        )
+
+    def fit(self) -> LaplaceFit:
+        """The verified mode of the log-posterior given the labeled rows, and its Hessian.
+
+        Returns
+        -------
+        LaplaceFit
+
+        Raises
+        ------
+        ModeError
+            There is no trustworthy mode: the parameters to blame are named.
+        """
+        mode = self._scorer.fit(self._problem.labeled)
+        parameters = self._problem.density.parameters
+        evidence = mode.log_integral if self._problem.proper else None
+        return as_fit(mode, parameters.named(mode.theta), parameters.labels, evidence)
+
+    def predict_proba(self, rows: Any = None) -> xr.DataArray:
+        """Class probabilities of the predictor fitted to the labeled rows.
+
+        Parameters
+        ----------
+        rows : array_like of int, optional
+            Row positions; all rows by default.
+
+        Returns
+        -------
+        xarray.DataArray, shape (row, class)
+        """
+        table = self._problem.table
+        positions = np.arange(len(table.codes)) if rows is None else self._problem.positions(rows, "rows=")
+        log_p = self._scorer.log_probabilities(self._scorer.fit(self._problem.labeled), positions)
+        return xr.DataArray(
+            np.exp(log_p),
+            dims=("row", "class"),
+            coords={
+                "row": positions,
+                "class": self._problem.classes.names,
+                self._problem.index_name: ("row", table.index[positions]),
+            },
+        )
+
+    def score(
+        self,
+        criterion: str | Criterion = "ppp",
+        *,
+        approximation: str = "laplace",
+        expansion: str = "map",
+        labels: str | LabelRule = "predicted",
+        chunk_bytes: int | None = None,
+    ) -> xr.Dataset:
+        """Score every candidate, each with a refit of its own where the criterion asks for one.
+
+        Parameters
+        ----------
+        criterion : str or Criterion, default "ppp"
+            A name of the table in `criteria`, or a criterion of one's own.
+        approximation : {"laplace"}
+        expansion : {"map", "mle"}, default "map"
+            Whether the point of expansion maximises the prior too; "mle" is the paper's, for "ppp" and "ibpls".
+        labels : {"predicted", "all"} or rule, default "predicted"
+            Each candidate with its predicted class, or with every class.
+        chunk_bytes : int, optional
+            Memory for the refits that are done together, 256 MiB by default.
+
+        Returns
+        -------
+        xarray.Dataset
+            Over `candidate` (row position; and `label` with `labels="all"`): `score`, `pseudo_label`; for refitted
+            criteria their terms and `converged`; under proper priors `log_ppp` (k = 2) or `log_evidence` (k = 1), and with
+            `labels="all"` the `class_sum_error` of log PPP: how far Laplace's values are from Σ_y PPP(i, y) = Z_2/Z_1.
+
+        Raises
+        ------
+        CriterionError
+            The criterion is unknown or not defined for this model.
+        ModeError
+            D has no mode under this criterion, for instance without the prior where rows are separated.
+        """
+        settings = _settings(criterion, approximation, expansion, labels, None)
+        scorer = self._scorer
+        if chunk_bytes is not None:
+            scorer = replace(scorer, engine=replace(scorer.engine, chunk_bytes=chunk_bytes))
+        labeled = self._problem.labeled
+        scores, _ = scorer.score(settings, labeled, scorer.fit(labeled), self._problem.table.candidates)
+        return scores.assign_attrs(
+            criterion=settings.criterion.name,
+            approximation=approximation,
+            expansion=expansion,
+            labels=settings.rule.name,
+        )
+
+    def self_train(
+        self,
+        criterion: str | Criterion = "ppp",
+        *,
+        approximation: str = "laplace",
+        expansion: str = "map",
+        labels: str | LabelRule = "predicted",
+        rounds: int | None = None,
+        batch_size: int = 1,
+        stop: Stop | list[Stop] | None = None,
+        class_balance: Any = None,
+        pseudo_weight: float = 1.0,
+        test: Any = None,
+        random_seed: int | np.random.Generator | None = None,
+        progressbar: bool = True,
+    ) -> xr.DataTree:
+        """Add the best candidate with its pseudo-label, refit, and again (Algorithm 1).
+
+        Pseudo-labels are predicted anew in every round. A mode that is lost in a later round, or Ctrl-C, ends the run; what
+        was done until then is returned.
+
+        Parameters
+        ----------
+        criterion, approximation, expansion, labels
+            As in `score`.
+        rounds : int, optional
+            How many rounds; until the pool is empty by default.
+        batch_size : int, default 1
+            How many to add after one scoring. The best of one scoring are often near-duplicates of each other.
+        stop : callable or list of callables, optional
+            Each takes the history so far (a Dataset) and returns a reason to stop, or None.
+        class_balance : "labeled" or mapping of class to share, optional
+            Force these shares on the pseudo-labels.
+        pseudo_weight : float, default 1
+            Weight of a pseudo-labeled row once it is in D; it is scored at weight 1.
+        test : tuple, optional
+            (row positions, true labels) of rows of the table, never candidates in this run; or (mapping as for `pool`,
+            true labels).
+        random_seed : int or numpy Generator, optional
+            For `criterion="random"`.
+        progressbar : bool, default True
+
+        Returns
+        -------
+        xarray.DataTree
+            `/history` over `step`, `/curve` over `n_pseudo` (0 is the supervised baseline), `/final`; attrs
+            `stop_reason`, `verdict` and the settings.
+        """
+        settings = _settings(criterion, approximation, expansion, labels, random_seed)
+        scorer, test_set = read_test(test, self._scorer)
+        plan = Plan(rounds, batch_size, _rules(stop), read_balance(class_balance, scorer), float(pseudo_weight), test_set)
+        table = self._problem.table
+        if test_set is not None:
+            table = table.without(test_set.positions)
+        run = Run(scorer, settings, plan, self._problem.labeled, table.candidates, History())
+        attrs = {
+            "criterion": settings.criterion.name,
+            "approximation": approximation,
+            "expansion": expansion,
+            "labels": settings.rule.name,
+            "batch_size": batch_size,
+            "pseudo_weight": float(pseudo_weight),
+        }
+        return self._finish(run, attrs, progressbar)
+
+    def _finish(self, run: Run, attrs: dict[str, Any], progressbar: bool) -> xr.DataTree:
+        total = len(run.candidates)
+        if run.plan.rounds is not None:
+            total = min(total, run.plan.rounds * run.plan.batch_size)
+        with progress(total, run.scorer, progressbar) as tell:
+            reason = run.go(tell)
+        parameters = self._problem.density.parameters
+        assert run.mode is not None
+        final = parameters.named(run.mode.theta).assign(
+            unconstrained=("parameter", run.mode.theta),
+            labels=("row", run.labeled.codes),
+            weights=("row", run.labeled.weights),
+        )
+        final = final.assign_coords(parameter=list(parameters.labels), row=run.labeled.positions)
+        return xr.DataTree.from_dict(
+            {
+                "/": xr.Dataset(attrs={**attrs, "stop_reason": reason, "verdict": verdict(run.history)}),
+                "/history": history_dataset(run.history, run.scorer),
+                "/curve": curve_dataset(run.history),
+                "/final": final,
+            }
+        )
+
+
+def _find_model(model: Any) -> pm.Model:
+    if model is None:
+        try:
+            return modelcontext(None)
+        except TypeError:
+            raise ModelError(
+                "No model was given and none is on the context stack. Call BPLS(model), or BPLS() inside `with model:`."
+            ) from None
+    if not isinstance(model, pm.Model):
+        raise ModelError(f"model= is a {type(model).__name__}. Give a pymc.Model.")
+    return model
+
+
+def _settings(
+    criterion: str | Criterion, approximation: str, expansion: str, labels: str | LabelRule, random_seed: Any
+) -> Settings:
+    if approximation != "laplace":
+        raise CriterionError(f'approximation="{approximation}" is unknown. Use "laplace".')
+    found, with_prior = find_criterion(criterion, expansion)
+    return Settings(found, with_prior, find_rule(labels), np.random.default_rng(random_seed))
+
+
+def _rules(stop: Any) -> list[Stop]:
+    if stop is None:
+        return []
+    return list(stop) if isinstance(stop, list | tuple) else [stop]

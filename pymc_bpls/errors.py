@@ -1,0 +1,33 @@
+"""What the package refuses, and the two sentences it says: what is wrong, then what to do."""
+
+
+class BPLSError(ValueError):
+    """Base class of every refusal of this package."""
+
+
+class ModelError(BPLSError):
+    """The declared model cannot be scored: a variable or an operation of it is named."""
+
+
+class LabelError(BPLSError):
+    """The labels are not classes: the offending values and their number are named."""
+
+
+class RowError(BPLSError):
+    """The table or the pool has rows that cannot be used: rows and columns are named."""
+
+
+class ModeError(BPLSError):
+    """There is no trustworthy mode: the parameters along the bad direction are named."""
+
+
+class CriterionError(BPLSError):
+    """The criterion is not defined for this model or this call."""
+
+
+class DataUnavailableError(BPLSError):
+    """A data set can be neither read nor fetched here."""
+
+
+class BPLSWarning(UserWarning):
+    """Something that a user should know, and that does not stop the work."""

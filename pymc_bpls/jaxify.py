@@ -1,0 +1,86 @@
+"""PyTensor graphs as JAX functions in float64, with the conversions that PyTensor lacks or that overflow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytensor
+from pytensor.compile.mode import get_mode
+from pytensor.graph.basic import Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.link.jax.dispatch.basic import jax_funcify, jax_typify
+from pytensor.link.utils import fgraph_to_python
+from pytensor.raise_op import CheckAndRaise
+from pytensor.scalar.basic import Composite, Switch
+from pytensor.scalar.math import Erfcx, Softplus
+from pytensor.tensor.elemwise import Elemwise
+
+from pymc_bpls.errors import ModelError
+
+
+def _erfcx(x: jax.Array) -> jax.Array:
+    """exp(x²) erfc(x): by its continued fraction where x > 5, where erfc underflows, directly elsewhere."""
+    far = jnp.maximum(x, 5.0)
+    tail = far
+    for k in range(60, 0, -1):
+        tail = far + 0.5 * k / tail
+    near = jnp.minimum(x, 5.0)
+    return jnp.where(x > 5.0, 1.0 / (jnp.sqrt(jnp.pi) * tail), jnp.exp(near * near) * jax.scipy.special.erfc(near))
+
+
+CONVERSIONS: dict[type, Callable[..., Any]] = {
+    Softplus: jax.nn.softplus,  # PyTensor's overflows in the gradient beyond |x| = 709
+    Erfcx: _erfcx,
+    Switch: jnp.where,
+}
+
+
+def _composite(op: Composite) -> Callable[..., Any]:
+    parts = fgraph_to_python(op.fgraph, _convert, type_conversion_fn=jax_typify, fgraph_name="composite")
+    return lambda *inputs: parts(*inputs)[0] if op.nout == 1 else parts(*inputs)
+
+
+def _check(*arguments: Any) -> Any:
+    """A value whose conditions hold, NaN where one does not: JAX cannot raise, and must not make up a number."""
+    value, *conditions = arguments
+    if not jnp.issubdtype(jnp.asarray(value).dtype, jnp.floating):
+        return value
+    holds = jnp.all(jnp.stack([jnp.all(jnp.asarray(condition)) for condition in conditions]))
+    return jnp.where(holds, value, jnp.nan)
+
+
+def _convert(op: Any, node: Any = None, **kwargs: Any) -> Callable[..., Any]:
+    scalar_op = op.scalar_op if isinstance(op, Elemwise) else op
+    if isinstance(scalar_op, Composite):
+        return _composite(scalar_op)
+    if isinstance(op, CheckAndRaise):
+        return _check
+    known = CONVERSIONS.get(type(scalar_op))
+    if known is not None:
+        return known
+    try:
+        return jax_funcify(op, node=node, **kwargs)
+    except NotImplementedError as error:
+        raise ModelError(
+            f"The operation {scalar_op} of the model has no JAX version. Rewrite that part of the model with another one."
+        ) from error
+
+
+def jaxify(inputs: Sequence[Variable], outputs: Sequence[Variable]) -> Callable[..., tuple[jax.Array, ...]]:
+    """A JAX function of `inputs` that returns `outputs`, after PyTensor's rewrites for JAX.
+
+    Raises
+    ------
+    ModelError
+        `floatX` is not float64, or an operation has no JAX version (it is named).
+    """
+    if pytensor.config.floatX != "float64":
+        raise ModelError(
+            f'pytensor.config.floatX is "{pytensor.config.floatX}", too coarse for a Hessian. Set it to "float64".'
+        )
+    graph = FunctionGraph(inputs=list(inputs), outputs=list(outputs), clone=True)
+    get_mode("JAX").optimizer.rewrite(graph)
+    return fgraph_to_python(graph, _convert, type_conversion_fn=jax_typify, fgraph_name="log_density")

@@ -1,0 +1,202 @@
+"""Labels: from what users have to class codes, and the classes that a distribution knows.
+
+A class code is its position 0 … K − 1; −1 marks an unlabeled row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pytensor.graph.basic import Variable
+
+from pymc_bpls.errors import LabelError, ModelError
+
+UNLABELED = -1
+
+
+def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Class codes for a model, from strings, categories, booleans, nullable integers or numbers.
+
+    Parameters
+    ----------
+    y : array_like, shape (rows,)
+        Labels; `None`, NaN, `pd.NA` mark unlabeled rows. A pandas categorical keeps the order of its categories, and its
+        unused ones; other classes are sorted. −1 is a class here, unless 0 is one too, which is ambiguous.
+
+    Returns
+    -------
+    codes : ndarray of int64, shape (rows,)
+        0 … K − 1, and −1 where unlabeled: what the model's `observed=` takes.
+    classes : ndarray, shape (K,)
+        What the codes stand for; pass it to `BPLS(classes=...)` to have it in every result.
+    unlabeled : ndarray of bool, shape (rows,)
+
+    Raises
+    ------
+    LabelError
+        `y` is not one-dimensional, has non-integer numbers (soft labels), or holds both −1 and 0.
+
+    Examples
+    --------
+    >>> from pymc_bpls import encode_labels
+    >>> codes, classes, unlabeled = encode_labels(["spam", None, "ham", "spam"])
+    >>> codes.tolist(), classes.tolist(), unlabeled.tolist()
+    ([1, -1, 0, 1], ['ham', 'spam'], [False, True, False, False])
+    """
+    series = pd.Series(_one_dimensional(y))
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        codes, classes = series.cat.codes.to_numpy(), series.cat.categories.to_numpy()
+    else:
+        known = series[series.notna()].infer_objects()
+        _reject_soft(known)
+        codes, values = pd.factorize(series.where(series.notna(), None), sort=False)
+        order = _sorted(values)
+        rank = np.argsort(order)
+        codes = np.where(codes >= 0, rank[np.maximum(codes, 0)] if len(order) else codes, UNLABELED)
+        classes = _tidy(np.asarray(values, dtype=object)[order])
+    if not len(classes):
+        raise LabelError("No row has a label. Give at least one label of each class.")
+    if {-1, 0} <= set(classes.tolist()):
+        raise LabelError(
+            "The labels hold both -1 and 0, so -1 may be a class or mean unlabeled. "
+            "Write None or NaN for unlabeled rows, or give the model the labels as they are."
+        )
+    return codes.astype(np.int64), classes, codes < 0
+
+
+def _one_dimensional(y: Any) -> Any:
+    values = y if isinstance(y, pd.Series | pd.Categorical | pd.Index) else getattr(y, "values", y)
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.where(np.ma.getmaskarray(values), None, values.data.astype(object))
+    if not isinstance(values, pd.Series | pd.Categorical | pd.Index):
+        values = np.asarray(values, dtype=None if isinstance(values, np.ndarray) else object)
+        if values.ndim != 1:
+            raise LabelError(f"The labels have shape {values.shape}. Give one label a row.")
+    return values
+
+
+def _reject_soft(known: pd.Series) -> None:
+    numbers = pd.to_numeric(known, errors="coerce").to_numpy(float, na_value=np.nan)
+    soft = np.flatnonzero(np.isfinite(numbers) & (numbers != np.round(numbers)))
+    if soft.size and not known.map(lambda value: isinstance(value, str)).any():
+        raise LabelError(
+            f"{soft.size} labels are not whole numbers, the first is {known.iloc[soft[0]]}. "
+            "Soft labels are not supported: give each row one class, or None."
+        )
+
+
+def _sorted(values: Any) -> np.ndarray:
+    held = list(values)
+    try:
+        return np.array(sorted(range(len(held)), key=held.__getitem__), dtype=int)
+    except TypeError:
+        return np.array(sorted(range(len(held)), key=lambda i: str(held[i])), dtype=int)
+
+
+def _tidy(classes: np.ndarray) -> np.ndarray:
+    """Classes in their own dtype; whole floats as integers."""
+    tidy = np.array(classes.tolist())
+    return tidy.astype(np.int64) if tidy.dtype.kind == "f" else tidy
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The K classes of a target.
+
+    `names` (K,) is what results show; `values` (K, ...) is what the log-likelihood takes for one row.
+    """
+
+    names: np.ndarray
+    values: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def codes(self, observed: np.ndarray, name: str, rows: np.ndarray, unlabeled: Any) -> np.ndarray:
+        """Class codes (N,) of `observed` (N, ...), −1 outside `rows` and where a label equals `unlabeled`."""
+        flat = observed.reshape(len(observed), -1)
+        table = self.values.reshape(len(self), -1)
+        codes = np.full(len(observed), UNLABELED)
+        for code, value in enumerate(table):
+            codes[(flat == value).all(axis=1)] = code
+        blank = (flat == unlabeled).all(axis=1) | ~rows
+        strange = np.flatnonzero((codes < 0) & ~blank)
+        if strange.size:
+            raise LabelError(
+                f'"{name}" has {strange.size} labels outside its classes {self.names.tolist()}, the first is '
+                f"{observed[strange[0]].tolist()} in row {strange[0]}. "
+                f"Encode labels as 0 to {len(self) - 1} (encode_labels does it) and mark unlabeled rows with {unlabeled}."
+            )
+        return np.where(blank, UNLABELED, codes)
+
+
+def _two(_parameters: Any, _evaluate: Any, _name: str) -> np.ndarray:
+    return np.arange(2)
+
+
+def _one_trial(parameters: Sequence[Variable], evaluate: Callable[[Variable], Any], name: str) -> None:
+    trials = np.asarray(evaluate(parameters[0]))
+    if np.any(trials != 1):
+        raise LabelError(
+            f'"{name}" counts up to {int(trials.max())} trials in a row, and a pseudo-label is one trial. '
+            "Expand the table to one row a trial, with n=1."
+        )
+
+
+def _one_of_two(parameters: Sequence[Variable], evaluate: Callable[[Variable], Any], name: str) -> np.ndarray:
+    _one_trial(parameters, evaluate, name)
+    return np.arange(2)
+
+
+def _categories(parameters: Sequence[Variable], evaluate: Callable[[Variable], Any], _name: str) -> np.ndarray:
+    return np.arange(int(evaluate(parameters[0].shape[-1])))
+
+
+def _one_hot(parameters: Sequence[Variable], evaluate: Callable[[Variable], Any], name: str) -> np.ndarray:
+    _one_trial(parameters, evaluate, name)
+    return np.eye(int(evaluate(parameters[1].shape[-1])), dtype=int)
+
+
+#: What one row's label can be, by the type of the target's distribution.
+KNOWN: dict[str, Callable[..., np.ndarray]] = {
+    "BernoulliRV": _two,
+    "CategoricalRV": _categories,
+    "BinomialRV": _one_of_two,
+    "BetaBinomialRV": _one_of_two,
+    "MultinomialRV": _one_hot,
+}
+
+
+def find_classes(
+    target: Variable, classes: Any, evaluate: Callable[[Variable], Any], label_shape: tuple[int, ...], dtype: str
+) -> Classes:
+    """The classes of `target`, from its distribution, or as given where the distribution does not say.
+
+    `label_shape` is that of one row's label.
+    """
+    op = target.owner.op
+    kind = type(op).__name__
+    given = None if classes is None else np.asarray(classes)
+    if kind in KNOWN:
+        values = KNOWN[kind](op.dist_params(target.owner), evaluate, target.name)
+        names = np.arange(len(values)) if given is None else given
+        if len(names) != len(values):
+            raise LabelError(
+                f'classes= has {len(names)} entries and "{target.name}" has {len(values)} classes. Give one for each.'
+            )
+    elif given is None:
+        raise ModelError(
+            f'The classes of "{target.name}" cannot be read off its distribution ({kind}). '
+            "If it is a classifier, list the values of its labels in classes=."
+        )
+    else:
+        names = given
+        values = given if given.dtype.kind in "biuf" else np.arange(len(given))
+    trailing = label_shape if kind != "MultinomialRV" else values.shape[1:]
+    if int(np.prod(label_shape)) != int(np.prod(values.shape[1:])):
+        raise LabelError(f'"{target.name}" has {int(np.prod(label_shape))} labels in a row. Declare one label a row.')
+    return Classes(names, values.reshape(len(values), *trailing).astype(dtype))

@@ -1,0 +1,280 @@
+"""Laplace's method: a verified mode of the log-posterior, its Hessian, and what is wrong where there is none.
+
+Modes are found by Newton's method with a line search, on the unconstrained scale and with the log-Jacobian, for mode and
+Hessian alike. A point is a mode where three things hold together: the Newton decrement λ = (g' H⁻¹ g)^½ is below 1e-9 (or
+as small as rounding lets it become), H is positive definite and well conditioned, and one more step does not change
+log det H. The last test refuses the flanks of a likelihood without a maximum, on which λ vanishes as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import xarray as xr
+
+from pymc_bpls.errors import ModeError
+
+DECREMENT = 1e-9
+ROUNDED_DECREMENT = 1e-6
+LOG_DET_CHANGE = 1e-5
+SINGULAR = 1e-11
+_MOST_STEPS = 200
+_HALVINGS = 30
+_RESTARTS = 6
+_NAMED = 6
+
+Derivatives = Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A maximum of S: θ (q,), S(θ), H = −∇²S(θ) (q, q), log det H, Newton decrement, steps taken."""
+
+    theta: np.ndarray
+    value: float
+    hessian: np.ndarray
+    log_det: float
+    decrement: float
+    steps: int
+
+    @property
+    def log_integral(self) -> float:
+        """Laplace's log ∫ exp S = S(θ̃) + (q/2) log 2π − ½ log det H."""
+        return self.value + 0.5 * len(self.theta) * np.log(2 * np.pi) - 0.5 * self.log_det
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Where Newton's method ended without a mode: `kind`, the point, and the directions that are to blame (q, d)."""
+
+    kind: str
+    theta: np.ndarray
+    directions: np.ndarray
+
+
+@dataclass(frozen=True)
+class LaplaceFit:
+    """The Gaussian approximation of the posterior of θ given D at its mode.
+
+    Attributes
+    ----------
+    mode : xarray.Dataset
+        The free variables at the mode of the *unconstrained* density (with Jacobian), on their own scale.
+    unconstrained : xarray.DataArray, shape (parameter,)
+        The mode itself.
+    hessian : xarray.DataArray, shape (parameter, parameter_bis)
+        −∇² of the log-posterior there.
+    log_evidence : float or None
+        Laplace's log p(D); None under an improper prior.
+    converged : bool
+    diagnostics : dict
+        Newton decrement, steps, condition number of the scaled Hessian.
+    """
+
+    mode: xr.Dataset
+    unconstrained: xr.DataArray
+    hessian: xr.DataArray
+    log_evidence: float | None
+    converged: bool
+    diagnostics: dict[str, float]
+
+    def __str__(self) -> str:
+        evidence = "none (improper prior)" if self.log_evidence is None else f"{self.log_evidence:.3f}"
+        return (
+            f"LaplaceFit of {self.unconstrained.size} parameters: log evidence {evidence}, "
+            f"Newton decrement {self.diagnostics['decrement']:.1e}, condition number {self.diagnostics['condition']:.1e}\n"
+            f"{self.mode}"
+        )
+
+
+def find_mode(
+    derivatives: Derivatives, start: np.ndarray, names: Sequence[str], *, prior: bool, n_rows: int, warm: bool = False
+) -> Mode:
+    """The verified mode of S from `start`, or from starts jittered around it where that fails.
+
+    Raises
+    ------
+    ModeError
+        No start leads to a mode: says which parameters run away, are not identified, or have a kink.
+    """
+    rng = np.random.default_rng(0)
+    failures: list[Failure] = []
+    for attempt in range(_RESTARTS):
+        jitter = 0.0 if attempt == 0 else rng.uniform(-1, 1, len(start))
+        outcome = newton(derivatives, start + jitter)
+        if isinstance(outcome, Mode):
+            return outcome
+        failures.append(outcome)
+        if warm or outcome.kind in ("singular", "runaway"):
+            break
+    raise ModeError(_explain(failures, derivatives, names, prior=prior, n_rows=n_rows))
+
+
+def newton(derivatives: Derivatives, start: np.ndarray) -> Mode | Failure:
+    """Newton's method for a maximum, along |H| where H is indefinite, each step halved until S increases.
+
+    A flat direction at the end that was not flat at the start is one in which S has no maximum ("runaway").
+    """
+    theta, last_decrement, last_log_det, step = start, np.inf, np.nan, np.zeros_like(start)
+    value, gradient, hessian = derivatives(theta)
+    if not _finite(value, gradient, hessian):
+        return Failure("start", theta, np.empty((len(theta), 0)))
+    flat_kind = "singular" if _factor(hessian) is None else "runaway"
+    for steps in range(_MOST_STEPS):
+        factor = _factor(hessian)
+        if factor is None:
+            direction, flat = _absolute_direction(hessian, gradient)
+            decrement, log_det = np.sqrt(max(gradient @ direction, 0.0)), np.nan
+            if decrement <= ROUNDED_DECREMENT:
+                return Failure(flat_kind if flat.size else "saddle", theta, flat)
+        else:
+            direction = scipy.linalg.cho_solve((factor, True), gradient)
+            decrement = np.sqrt(max(gradient @ direction, 0.0))
+            log_det = 2 * np.log(np.diag(factor)).sum()
+            small = decrement <= DECREMENT or (decrement <= ROUNDED_DECREMENT and decrement >= 0.5 * last_decrement)
+            if small and abs(log_det - last_log_det) <= LOG_DET_CHANGE:
+                return Mode(theta, value, hessian, float(log_det), float(decrement), steps)
+        moved = _line_search(derivatives, theta, value, direction, decrement)
+        if moved is None:
+            return Failure("stuck", theta, direction[:, None])
+        step = moved[0] - theta
+        theta, value, gradient, hessian = moved
+        last_decrement, last_log_det = decrement, log_det
+    return Failure("runaway", theta, step[:, None])
+
+
+def _finite(value: float, gradient: np.ndarray, hessian: np.ndarray) -> bool:
+    return bool(np.isfinite(value) and np.isfinite(gradient).all() and np.isfinite(hessian).all())
+
+
+def _factor(hessian: np.ndarray) -> np.ndarray | None:
+    """The Cholesky factor, or None where H is not positive definite or a parameter is a combination of others.
+
+    L_kk²/H_kk is the share of parameter k's curvature that the former ones do not explain.
+    """
+    try:
+        factor = scipy.linalg.cholesky(hessian, lower=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        return None
+    unexplained = np.diag(factor) ** 2 / np.diag(hessian)
+    return factor if bool(np.all(unexplained > SINGULAR)) else None
+
+
+def _scaled_eigen(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Eigenvalues and vectors of H scaled to a unit diagonal, and the scale."""
+    diagonal = np.abs(np.diag(hessian))
+    scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    values, vectors = np.linalg.eigh(hessian * np.outer(scale, scale))
+    return values, vectors, scale
+
+
+def _absolute_direction(hessian: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """|H|⁻¹ g, and the directions (q, d) in which H is flat."""
+    values, vectors, scale = _scaled_eigen(hessian)
+    floor = 1e-8 * max(np.abs(values).max(), 1e-300)
+    direction = scale * (vectors @ ((vectors.T @ (scale * gradient)) / np.maximum(np.abs(values), floor)))
+    return direction, scale[:, None] * vectors[:, np.abs(values) <= 1e-9 * np.abs(values).max()]
+
+
+def _line_search(
+    derivatives: Derivatives, theta: np.ndarray, value: float, direction: np.ndarray, decrement: float
+) -> tuple[np.ndarray, float, np.ndarray, np.ndarray] | None:
+    slack = 1e-12 * (1 + abs(value))
+    for halving in range(_HALVINGS):
+        size = 0.5**halving
+        candidate = theta + size * direction
+        outcome = derivatives(candidate)
+        if _finite(*outcome) and outcome[0] >= value + 1e-4 * size * decrement**2 - slack:
+            return (candidate, *outcome)
+    return None
+
+
+def condition_number(hessian: np.ndarray) -> float:
+    """Condition number of H scaled to a unit diagonal."""
+    values, _, _ = _scaled_eigen(hessian)
+    return float(values[-1] / values[0])
+
+
+def _explain(failures: Sequence[Failure], derivatives: Derivatives, names: Sequence[str], *, prior: bool, n_rows: int) -> str:
+    failure = next((f for f in failures if f.kind in ("singular", "runaway")), failures[0])
+    if failure.kind == "stuck":
+        kinks = _kinks(derivatives, failure.theta)
+        if kinks.size:
+            blamed = ", ".join(f'"{names[k]}"' for k in kinks[:_NAMED])
+            return (
+                f"The log-posterior has a kink in {blamed}, so that it has no Hessian at its mode. "
+                "Use a smooth density (Normal, Student-t) in place of a Laplace prior or a relu."
+            )
+    blamed = _loads(failure, names)
+    if failure.kind == "start":
+        return "The log-density is not finite where the model starts. Give the variables a start with initval= or initvals=."
+    if not prior:
+        if failure.kind == "singular":
+            return (
+                f"The {n_rows} labeled rows do not identify {blamed}, so that there is no unique maximum-likelihood "
+                f'estimate of the {len(names)} parameters. Use a criterion with the prior, as "ppp".'
+            )
+        return (
+            f"The likelihood grows without bound along {blamed}: the labeled rows are separated in that direction. "
+            'Use a criterion with the prior, as "ppp".'
+        )
+    if failure.kind == "singular":
+        return (
+            f"The Hessian at the mode is singular along {blamed}: these parameters are not identified. "
+            "Give them a proper prior or drop what is redundant."
+        )
+    if failure.kind == "runaway":
+        return (
+            f"The log-posterior has no finite mode: it grows along {blamed}. Give these parameters a proper prior; "
+            "for the scale of a hierarchy use a non-centered form."
+        )
+    return (
+        f"No mode of the log-posterior was found from {len(failures)} starts; the last stopped at {blamed}. "
+        "Give a better start with initvals=, or a simpler model."
+    )
+
+
+def _loads(failure: Failure, names: Sequence[str]) -> str:
+    """The parameters that load on the directions to blame, the heaviest first, with signs for a single direction."""
+    directions = failure.directions if failure.directions.size else failure.theta[:, None]
+    size = np.abs(directions).max(axis=1)
+    heavy = [k for k in np.argsort(-size) if size[k] > 0.1 * size.max()]
+    sign = np.sign(directions[:, 0])
+    text = ", ".join(f'{"-" if directions.shape[1] == 1 and sign[k] < 0 else ""}"{names[k]}"' for k in heavy[:_NAMED])
+    return text + (f" and {len(heavy) - _NAMED} more" if len(heavy) > _NAMED else "")
+
+
+def _kinks(derivatives: Derivatives, theta: np.ndarray) -> np.ndarray:
+    """Parameters in which the gradient jumps at θ."""
+    found = []
+    for k in range(len(theta)):
+        shift = np.zeros_like(theta)
+        shift[k] = 1e-5 * (1 + abs(theta[k]))
+        (_, above, h1), (_, below, h2) = derivatives(theta + shift), derivatives(theta - shift)
+        smooth = 2 * shift[k] * max(abs(h1[k, k]), abs(h2[k, k]))
+        if abs(above[k] - below[k]) > 100 * smooth + 1e-2:
+            found.append(k)
+    return np.array(found, dtype=int)
+
+
+def as_fit(mode: Mode, named: xr.Dataset, labels: Sequence[str], log_evidence: float | None) -> LaplaceFit:
+    """A mode as the user sees it."""
+    coords: dict[str, Any] = {"parameter": list(labels)}
+    return LaplaceFit(
+        mode=named,
+        unconstrained=xr.DataArray(mode.theta, dims="parameter", coords=coords),
+        hessian=xr.DataArray(
+            mode.hessian, dims=("parameter", "parameter_bis"), coords={**coords, "parameter_bis": list(labels)}
+        ),
+        log_evidence=log_evidence,
+        converged=True,
+        diagnostics={
+            "decrement": mode.decrement,
+            "steps": float(mode.steps),
+            "condition": condition_number(mode.hessian),
+        },
+    )

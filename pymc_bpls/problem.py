@@ -1,0 +1,207 @@
+"""A model on its table, captured once: what the front door checks, and everything that scoring needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pytensor.graph.basic import Variable
+
+from pymc_bpls.density import Density, hierarchical, label_root, make_density, make_source, split_terms
+from pymc_bpls.errors import LabelError, ModelError, RowError
+from pymc_bpls.labels import Classes, find_classes
+from pymc_bpls.refusals import check_model, check_target, find_target
+from pymc_bpls.rows import (
+    Labeled,
+    Pool,
+    Table,
+    candidate_mask,
+    check_finite,
+    check_positions,
+    column_names,
+    containers,
+    read_pool,
+    row_index,
+)
+from pymc_bpls.slicing import Source, evaluate
+
+_IMPROPER = ("FlatRV", "HalfFlatRV")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A declared model on its table.
+
+    `proper` is False where a free variable has an improper prior; `hierarchy` lists (variable, parent) pairs of free
+    variables whose densities depend on each other.
+    """
+
+    model: pm.Model
+    name: str
+    table: Table
+    classes: Classes
+    density: Density
+    source: Source
+    label: Variable
+    proper: bool
+
+    @cached_property
+    def hierarchy(self) -> list[tuple[str, str]]:
+        """Free variables whose prior density depends on another free variable."""
+        return hierarchical(self.model)
+
+    @property
+    def labeled(self) -> Labeled:
+        """D: the labeled rows, each with weight 1."""
+        rows = self.table.labeled
+        return Labeled(rows, self.table.codes[rows], np.ones(len(rows)))
+
+    @property
+    def index_name(self) -> str:
+        """The coordinate that carries the user's index."""
+        name = self.table.index.name
+        return name if isinstance(name, str) and name not in ("candidate", "label", "row", "class") else "index"
+
+    def positions(self, rows: Any, name: str) -> np.ndarray:
+        """Row positions, checked against the table."""
+        positions = np.asarray(rows)
+        if positions.ndim != 1 or positions.dtype.kind not in "iu":
+            raise RowError(f"{name} names rows by an array of type {positions.dtype}. Give integer row positions.")
+        check_positions(positions, self.source.n_rows, name)
+        return positions
+
+    def encode(self, labels: Any, n: int) -> np.ndarray:
+        """Class codes of `n` labels given in the user's classes."""
+        lookup = {name: code for code, name in enumerate(self.classes.names.tolist())}
+        known = np.asarray(labels).tolist()
+        if not isinstance(known, list) or len(known) != n:
+            raise LabelError(f"test= has {n} rows and labels of shape {np.shape(labels)}. Give one label a row.")
+        strange = [label for label in known if label not in lookup]
+        if strange:
+            raise LabelError(
+                f"test= has {len(strange)} labels outside the classes {list(lookup)}, the first is {strange[0]!r}. "
+                "Give the true class of each test row."
+            )
+        return np.array([lookup[label] for label in known], dtype=int)
+
+    def with_rows(self, rows: Mapping[str, Any]) -> tuple[Density, np.ndarray]:
+        """The density on the table with `rows` of the data containers appended, and the positions of these rows."""
+        n = self.source.n_rows
+        if not self.density.sliced:
+            raise RowError(
+                "Rows of this model cannot be evaluated apart from its table. Put the test rows into the table, and give "
+                "test= their positions."
+            )
+        declared = {v: value for v, value in self.source.givens.items() if np.ndim(value)}
+        pool = read_pool(self.model, rows, self.label, self._likelihood, self._declared_rows(declared))
+        givens = dict(self.source.givens)
+        for variable, extended in pool.givens.items():
+            if np.ndim(extended):
+                table = givens.get(variable, variable.get_value())
+                givens[variable] = np.concatenate([table, extended[len(extended) - pool.size :]])
+            else:
+                givens[variable] = np.asarray(n + pool.size)
+        leaves = evaluate(self.density.leaves, givens)
+        data = (np.arange(n + pool.size), *(np.asarray(value) for value in leaves))
+        for old, new in zip(self.density.data, data, strict=True):
+            if len(new) != n + pool.size or not np.array_equal(old, new[:n], equal_nan=True):
+                raise RowError(
+                    "Appending test rows changes the data of the table (a statistic of it, or data outside its containers). "
+                    "Put the test rows into the table, and give test= their positions."
+                )
+        positions = np.arange(n, n + pool.size)
+        check_finite({f"test= data of shape {array.shape}": array for array in data}, positions, {})
+        return replace(self.density, data=data), positions
+
+    @property
+    def _likelihood(self) -> Variable:
+        return split_terms(self.model, self.model[self.name], self.source.label)[0]
+
+    def _declared_rows(self, declared: Mapping[Variable, np.ndarray]) -> int:
+        held = containers(self.model)
+        lengths = [len(v.get_value(borrow=True)) for v in held.values() if v in declared]
+        return lengths[0] if lengths else self.source.n_rows
+
+
+def declare(
+    model: pm.Model,
+    *,
+    target: Any,
+    pool: Mapping[str, Any] | None,
+    unlabeled: Any,
+    classes: Any,
+    index: Any,
+    initvals: Mapping[str, Any] | None,
+) -> Problem:
+    """Check a model and capture it with its data. See `BPLS` for the parameters and `errors` for what is refused."""
+    check_model(model)
+    rv = find_target(model, target)
+    check_target(rv)
+    label = label_root(model.rvs_to_values[rv])
+    observed = np.asarray(evaluate([label], {})[0])
+    log_lik, _ = split_terms(model, rv, label)
+    rows = read_pool(model, pool, label, log_lik, len(observed))
+    initial = initial_point(model, initvals)
+    _check_latent(model, initial, rows, len(observed))
+    found = find_classes(rv, classes, lambda variable: evaluate([variable], {})[0], observed.shape[1:], label.type.dtype)
+    table = _table(model, rv, observed, found, rows, unlabeled, index)
+    source = make_source(model, label, rows.givens, len(observed) + rows.size, initial)
+    density = make_density(model, rv, source, found, initial, declared=len(observed))
+    _check_data(model, label, density, rows, table)
+    proper = not any(type(free.owner.op).__name__ in _IMPROPER for free in model.free_RVs)
+    return Problem(model, rv.name, table, found, density, source, label, proper)
+
+
+def initial_point(model: pm.Model, initvals: Mapping[str, Any] | None) -> dict[str, Any]:
+    """PyMC's initial point, with `initvals` (of variables on their own scale) in place of the model's own."""
+    from pymc.initial_point import make_initial_point_fn
+
+    unknown = set(initvals or {}) - {rv.name for rv in model.free_RVs}
+    if unknown:
+        raise ModelError(f"initvals= names {sorted(unknown)}, which are no free variables. Use names of the model.")
+    overrides = {model[name]: value for name, value in (initvals or {}).items()}
+    return make_initial_point_fn(model=model, overrides=overrides, return_transformed=True)(0)
+
+
+def _check_latent(model: pm.Model, initial: Mapping[str, Any], pool: Pool, declared: int) -> None:
+    """A parameter for each declared row cannot be extended to the pool's rows."""
+    if not pool.size:
+        return
+    dims = {dim for name in containers(model) for dim in (model.named_vars_to_dims.get(name) or ())[:1]}
+    for rv in model.free_RVs:
+        value = model.rvs_to_values[rv]
+        over_rows = dims & set(model.named_vars_to_dims.get(rv.name) or ())
+        if over_rows and declared in np.shape(initial[value.name]):
+            raise ModelError(
+                f'"{rv.name}" has a value for each declared row, so that pool= cannot add rows to it. '
+                "Declare all rows in one table, -1 where unlabeled."
+            )
+
+
+def _table(
+    model: pm.Model, rv: Variable, observed: np.ndarray, classes: Classes, pool: Pool, unlabeled: Any, index: Any
+) -> Table:
+    mask, sentinel = candidate_mask(unlabeled, observed, pool.size)
+    codes = classes.codes(observed, rv.name, ~mask[: len(observed)], sentinel)
+    codes = np.r_[codes, np.full(pool.size, -1)]
+    dim = (model.named_vars_to_dims.get(rv.name) or (None,))[0]
+    coords = model.coords.get(dim) if dim is not None else None
+    return Table(codes, np.flatnonzero(mask), row_index(index, pool, coords, len(codes), name=rv.name))
+
+
+def _check_data(model: pm.Model, label: Variable, density: Density, pool: Pool, table: Table) -> None:
+    """Rows in use are finite, in the user's containers (by name and column) and in whatever was computed from them."""
+    n = len(table.codes)
+    held: dict[str, np.ndarray] = {}
+    columns: dict[str, Any] = {}
+    for name, data in containers(model).items():
+        values = np.asarray(pool.givens.get(data, data.get_value(borrow=True)))
+        if values.ndim and len(values) == n and data is not label:
+            held[f'"{name}"'] = values
+            columns[f'"{name}"'] = column_names(model, name)
+    check_finite(held, table.used, columns)
+    check_finite({f"Row data of shape {array.shape}": array for array in density.data}, table.used, {})

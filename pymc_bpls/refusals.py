@@ -1,0 +1,77 @@
+"""What a model must be so that its rows can be pseudo-labeled: checks, each with its sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pytensor.graph.basic import Variable
+
+from pymc_bpls.errors import ModelError
+
+_NO_GRADIENT = ("BART",)
+
+
+def check_model(model: pm.Model) -> None:
+    """Refuse what has no Laplace approximation at all: missing labels as parameters, discrete or tree-valued variables."""
+    names = {rv.name for rv in model.free_RVs}
+    for rv in model.observed_RVs:
+        stem = rv.name.removesuffix("_observed")
+        if stem != rv.name and f"{stem}_unobserved" in names:
+            raise ModelError(
+                f'"{stem}" holds missing values, which PyMC turns into free variables. Mark unlabeled rows with -1 instead.'
+            )
+    if not names:
+        raise ModelError("The model has no free variable. Give at least one parameter a prior.")
+    for rv in model.free_RVs:
+        kind = type(rv.owner.op).__name__
+        if any(kind.startswith(name) for name in _NO_GRADIENT):
+            raise ModelError(f'"{rv.name}" is a {kind}, which has no gradient. Use a spline or a Gaussian process.')
+        if np.dtype(rv.dtype).kind in "biu":
+            raise ModelError(
+                f'"{rv.name}" is a discrete free variable, so that there is no Hessian. '
+                "Marginalise it (pm.Mixture, or pymc_extras.marginalize)."
+            )
+
+
+def find_target(model: pm.Model, target: str | Variable | None) -> Variable:
+    """The observed variable that holds the labels."""
+    observed = {rv.name: rv for rv in model.observed_RVs}
+    if not observed:
+        where = ", ".join(f'"{potential.name}"' for potential in model.potentials)
+        raise ModelError(
+            f"The model has no observed variable{f', only the Potential {where}' if where else ''}. "
+            "Declare the labels with observed=, -1 where unlabeled (pm.CustomDist takes any log-likelihood)."
+        )
+    name = getattr(target, "name", target)
+    if name is None and len(observed) > 1:
+        raise ModelError(
+            f"The model has {len(observed)} observed variables: {_quoted(observed)}. Say which holds the labels with target=."
+        )
+    if name is not None and name not in observed:
+        raise ModelError(f'target="{name}" is no observed variable of the model. Use one of {_quoted(observed)}.')
+    return observed[name] if name is not None else next(iter(observed.values()))
+
+
+def check_target(target: Variable) -> None:
+    """Refuse a likelihood that is rescaled to a total size."""
+    if type(target.owner.op).__name__ == "MinibatchRandomVariable":
+        raise ModelError(
+            f'"{target.name}" has total_size=, which rescales its likelihood whatever rows are in it. Declare it without.'
+        )
+
+
+def check_start(model: pm.Model, initial: dict[str, Any]) -> None:
+    """Refuse a start at which a variable's density is not finite."""
+    point = {v.name: np.asarray(initial[v.name]) for v in model.value_vars}
+    terms = model.compile_logp(vars=list(model.free_RVs), sum=False, jacobian=True)(point)
+    for rv, term in zip(model.free_RVs, terms, strict=True):
+        if not np.isfinite(term).all():
+            raise ModelError(
+                f'The density of "{rv.name}" is not finite at its start. Declare it with initval=, or give initvals={{...}}.'
+            )
+
+
+def _quoted(names: Any) -> str:
+    return ", ".join(f'"{name}"' for name in names)

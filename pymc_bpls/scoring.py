@@ -1,0 +1,196 @@
+"""One scoring of all candidates: a fit on D, pairs (candidate, class), their terms, and the Dataset of the result."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_bpls.criteria import Criterion, FitCriterion, FittedView
+from pymc_bpls.decisions import LabelRule
+from pymc_bpls.density import Density
+from pymc_bpls.errors import BPLSWarning, CriterionError
+from pymc_bpls.laplace import Mode
+from pymc_bpls.predictive import Predictive, log_softmax
+from pymc_bpls.problem import Problem
+from pymc_bpls.refit import Engine, Refits
+from pymc_bpls.rows import Labeled
+
+TIED = 1e-10
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to score: the criterion, whether it expands with the prior, and the label rule."""
+
+    criterion: Criterion | FitCriterion
+    with_prior: bool
+    rule: LabelRule
+    rng: np.random.Generator
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Scores the candidates of one problem, whatever D is by now."""
+
+    problem: Problem
+    engine: Engine
+    predictor: str | Callable[[np.ndarray], Any]
+
+    @cached_property
+    def predictive(self) -> Predictive:
+        """Predictions of this engine."""
+        return Predictive(self.engine)
+
+    def on(self, density: Density) -> Scorer:
+        """The same scorer on a table with more rows."""
+        return replace(self, engine=replace(self.engine, density=density))
+
+    def fit(self, labeled: Labeled, start: np.ndarray | None = None) -> Mode:
+        """The mode of ℓ_D + log π."""
+        return self.engine.fit(labeled, start)
+
+    def log_probabilities(self, mode: Mode, positions: np.ndarray) -> np.ndarray:
+        """The predictor's log class probabilities, shape (rows, K)."""
+        if callable(self.predictor):
+            return _checked(self.predictor(positions), positions, len(self.problem.classes))
+        if self.predictor == "laplace":
+            return log_softmax(self.predictive.log_mean_lik(mode, positions, normalised=True))
+        return self.predictive.log_probabilities(mode.theta, positions)
+
+    def score(
+        self, settings: Settings, labeled: Labeled, mode: Mode, candidates: np.ndarray, shared: np.ndarray | None = None
+    ) -> tuple[xr.Dataset, np.ndarray]:
+        """Scores of `candidates` under D = `labeled`, and where the shared mode of the refits was found.
+
+        `shared` is where to start looking for that mode.
+        """
+        present = np.isin(np.arange(len(self.problem.classes)), labeled.codes)
+        log_p = self.log_probabilities(mode, candidates)
+        codes = settings.rule.codes(log_p, present)
+        pairs = np.repeat(candidates, codes.size // max(len(candidates), 1)), codes.ravel()
+        dims = ("candidate",) if codes.ndim == 1 else ("candidate", "label")
+        if isinstance(settings.criterion, FitCriterion):
+            view = FittedView(self.predictive, mode, *pairs, settings.rng)
+            result = xr.Dataset({"score": (dims, settings.criterion.score(view).reshape(codes.shape))})
+            start = mode.theta
+        else:
+            result, start = self._laplace(settings, labeled, mode, pairs, codes.shape, dims, shared)
+        return self._finished(result, candidates, codes), start
+
+    def _laplace(
+        self,
+        settings: Settings,
+        labeled: Labeled,
+        mode: Mode,
+        pairs: tuple[np.ndarray, np.ndarray],
+        shape: tuple[int, ...],
+        dims: tuple[str, ...],
+        shared: np.ndarray | None,
+    ) -> tuple[xr.Dataset, np.ndarray]:
+        criterion = settings.criterion
+        assert isinstance(criterion, Criterion)
+        start = self._shared_mode(settings, labeled, mode, shared)
+        refits = self.engine.refit(labeled, *pairs, start.theta, k=criterion.k, prior=settings.with_prior)
+        terms = _terms(refits, shape, dims)
+        result = terms[list(criterion.terms)].assign(
+            score=criterion.combine(terms).transpose(*dims), converged=(dims, refits.converged.reshape(shape))
+        )
+        if settings.with_prior and self.problem.proper:
+            result = result.assign(self._absolute(criterion, terms, mode, start))
+        return result, start.theta
+
+    def _shared_mode(self, settings: Settings, labeled: Labeled, mode: Mode, shared: np.ndarray | None) -> Mode:
+        """The mode of k ℓ_D (+ log π), from which all candidates start: it has to exist before any of theirs."""
+        criterion = settings.criterion
+        assert isinstance(criterion, Criterion)
+        if criterion.k == 1 and settings.with_prior:
+            return mode
+        if not settings.with_prior:
+            self._needs_no_prior(criterion)
+        begin = mode.theta if shared is None else shared
+        return self.engine.fit(labeled, begin, k=criterion.k, prior=settings.with_prior)
+
+    def _needs_no_prior(self, criterion: Criterion) -> None:
+        if self.problem.hierarchy:
+            child, parent = self.problem.hierarchy[0]
+            raise CriterionError(
+                f'"{criterion.name}" is taken without the prior, and the density of "{child}" depends on "{parent}": '
+                'dropping it would drop the model. Use a criterion with the prior, as "ppp".'
+            )
+
+    def _absolute(self, criterion: Criterion, terms: xr.Dataset, mode: Mode, shared: Mode) -> dict[str, xr.DataArray]:
+        """log PPP_i (k = 2) or log p(D ∪ i) (k = 1) by Laplace's method, and how far the classes are from adding up."""
+        value = (
+            criterion.k * terms.log_lik_labeled + terms.log_lik_pseudo + terms.log_prior - 0.5 * terms.log_det
+        ) + 0.5 * len(mode.theta) * np.log(2 * np.pi)
+        if criterion.k == 1:
+            return {"log_evidence": value}
+        log_ppp = value - mode.log_integral
+        absolute = {"log_ppp": log_ppp}
+        if "label" in log_ppp.dims:
+            total = xr.apply_ufunc(np.logaddexp.reduce, log_ppp, input_core_dims=[["label"]], kwargs={"axis": -1})
+            absolute["class_sum_error"] = total - (shared.log_integral - mode.log_integral)
+        return absolute
+
+    def _finished(self, result: xr.Dataset, candidates: np.ndarray, codes: np.ndarray) -> xr.Dataset:
+        """The result with pseudo-labels, coords and the user's index; rows without a finite score are reported."""
+        names = self.problem.classes.names
+        scores = result["score"].to_numpy()
+        finite = np.isfinite(scores) & result.get("converged", xr.ones_like(result["score"], dtype=bool)).to_numpy()
+        result["score"] = result["score"].where(finite)
+        chosen = codes
+        if codes.ndim == 2:
+            result = result.assign_coords(label=names)
+            chosen = np.where(finite, scores, -np.inf).argmax(axis=1)
+        result["pseudo_label"] = ("candidate", names[chosen])
+        result = result.assign_coords(candidate=candidates)
+        index_name = self.problem.index_name
+        result = result.assign_coords({index_name: ("candidate", self.problem.table.index[candidates])})
+        bad = candidates[~finite] if finite.ndim == 1 else candidates[~finite.any(axis=1)]
+        if bad.size:
+            warnings.warn(
+                f"{bad.size} of {len(candidates)} candidates have no finite score (the first: row {bad[0]}). "
+                "They are never selected; look for far-away values in these rows.",
+                BPLSWarning,
+                stacklevel=4,
+            )
+        first = [name for name in ("score", "pseudo_label") if name in result]
+        return result[[*first, *(name for name in result.data_vars if name not in first)]]
+
+
+def _terms(refits: Refits, shape: tuple[int, ...], dims: tuple[str, ...]) -> xr.Dataset:
+    values = {name: getattr(refits, name) for name in ("log_lik_labeled", "log_lik_pseudo", "log_prior", "log_det")}
+    return xr.Dataset({name: (dims, value.reshape(shape)) for name, value in values.items()})
+
+
+def _checked(probabilities: Any, positions: np.ndarray, n_classes: int) -> np.ndarray:
+    values = np.asarray(probabilities, dtype=float)
+    shape = (len(positions), n_classes)
+    if values.shape != shape or not np.isfinite(values).all() or (values < 0).any():
+        raise CriterionError(
+            f"predictor= returned an array of shape {values.shape} or values that are not probabilities. "
+            f"Return finite class probabilities of shape {shape} for the rows asked for."
+        )
+    with np.errstate(divide="ignore"):
+        return np.log(values)
+
+
+def ranking(scores: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs (candidate position in `scores`, class) from best to worst, and their scores.
+
+    Scores within 1e-10 of each other are tied, and the first candidate wins; a NaN never takes part.
+    """
+    values = scores.to_numpy().reshape(scores.sizes["candidate"], -1)
+    flat = values.ravel()
+    usable = np.flatnonzero(np.isfinite(flat))
+    order = usable[np.argsort(-flat[usable], kind="stable")]
+    ordered = flat[order]
+    group = np.concatenate([[0], np.cumsum(-np.diff(ordered) > TIED)]) if len(order) else np.empty(0, int)
+    order = order[np.lexsort((order, group))]
+    return np.column_stack(np.divmod(order, values.shape[1])), flat[order]

@@ -1,0 +1,280 @@
+"""Self-training (Algorithm 1): fit, score, add the best candidate with its pseudo-label, and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from pymc_bpls.errors import BPLSError, CriterionError, LabelError
+from pymc_bpls.laplace import Mode
+from pymc_bpls.rows import Labeled
+from pymc_bpls.scoring import Scorer, Settings, ranking
+
+Stop = Callable[[xr.Dataset], str | None]
+
+
+@dataclass(frozen=True)
+class TestSet:
+    """Rows whose classes are known to the evaluation and never to the run."""
+
+    positions: np.ndarray
+    codes: np.ndarray
+
+    def evaluate(self, scorer: Scorer, mode: Mode) -> tuple[np.ndarray, float]:
+        """Which rows are predicted right (t,), and the mean log probability of the true classes."""
+        log_p = scorer.log_probabilities(mode, self.positions)
+        right = np.nan_to_num(log_p, nan=-np.inf).argmax(axis=1) == self.codes
+        return right, float(log_p[np.arange(len(self.codes)), self.codes].mean())
+
+
+@dataclass(frozen=True)
+class ClassBalance:
+    """Shares of the classes among pseudo-labels: the class that is furthest below its share comes first."""
+
+    shares: np.ndarray
+
+    def reorder(self, pairs: np.ndarray, added: np.ndarray) -> np.ndarray:
+        """Positions in `pairs` (ranked) with the most wanted class first; `added` counts pseudo-labels so far."""
+        wanted = np.argsort(-(self.shares * (added.sum() + 1) - added), kind="stable")
+        place = np.argsort(wanted)
+        return np.argsort(place[pairs[:, 1]], kind="stable")
+
+
+@dataclass
+class History:
+    """What a run did: one entry a pseudo-label, one a model."""
+
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    models: list[dict[str, Any]] = field(default_factory=list)
+    right: list[np.ndarray] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a run goes, apart from how it scores."""
+
+    rounds: int | None
+    batch_size: int
+    stop: Sequence[Stop]
+    balance: ClassBalance | None
+    pseudo_weight: float
+    test: TestSet | None
+
+    def __post_init__(self) -> None:
+        if self.rounds is not None and self.rounds < 0:
+            raise CriterionError(f"rounds={self.rounds} is negative. Give a number of rounds, or None for all.")
+        if self.batch_size < 1:
+            raise CriterionError(f"batch_size={self.batch_size} adds nothing. Give at least 1.")
+        if not (np.isfinite(self.pseudo_weight) and self.pseudo_weight > 0):
+            raise CriterionError(f"pseudo_weight={self.pseudo_weight} is not a positive number. Use 1 for a full row.")
+
+
+@dataclass
+class Run:
+    """A run in progress: D with its pseudo-labels, the candidates left, and what happened until now."""
+
+    scorer: Scorer
+    settings: Settings
+    plan: Plan
+    labeled: Labeled
+    candidates: np.ndarray
+    history: History
+    mode: Mode | None = None
+    shared: np.ndarray | None = None
+
+    def go(self, tell: Callable[[int], None]) -> str:
+        """Rounds until there is a reason to stop, which is returned; `tell` hears how many pseudo-labels were added."""
+        done = 0
+        try:
+            self._refit()
+            while True:
+                if not len(self.candidates):
+                    return "the pool is empty"
+                if self.plan.rounds is not None and done >= self.plan.rounds:
+                    return f"{self.plan.rounds} rounds are done"
+                for rule in self.plan.stop:
+                    reason = rule(history_dataset(self.history, self.scorer))
+                    if reason is not None:
+                        return reason
+                added = self._round()
+                if not added:
+                    return "no candidate has a finite score"
+                done += 1
+                self._refit()
+                tell(added)
+        except BPLSError as error:
+            if not self.history.models:
+                raise
+            return f"round {done + 1} was refused: {error}"
+        except KeyboardInterrupt:
+            if not self.history.models:
+                raise
+            return "interrupted"
+
+    def _refit(self) -> None:
+        """Fit on D and record the model."""
+        self.mode = self.scorer.fit(self.labeled, None if self.mode is None else self.mode.theta)
+        entry: dict[str, Any] = {"n_pseudo": len(self.history.steps)}
+        if self.plan.test is not None:
+            right, log_score = self.plan.test.evaluate(self.scorer, self.mode)
+            entry |= {"accuracy": right.mean(), "log_score": log_score}
+            self.history.right.append(right)
+        self.history.models.append(entry)
+
+    def _round(self) -> int:
+        """Score all candidates and add the best; returns how many were added."""
+        assert self.mode is not None
+        scores, self.shared = self.scorer.score(self.settings, self.labeled, self.mode, self.candidates, self.shared)
+        pairs, values = ranking(scores["score"])
+        if scores["score"].ndim == 1:
+            pairs[:, 1] = self._codes_of(scores)[pairs[:, 0]]
+        chosen = self._choose(pairs)
+        number = self.history.steps[-1]["round"] + 1 if self.history.steps else 1
+        for place in chosen:
+            candidate, code = pairs[place]
+            others = values[pairs[:, 0] != candidate]
+            self.history.steps.append(
+                {
+                    "candidate": int(self.candidates[candidate]),
+                    "code": int(code),
+                    "score": float(values[place]),
+                    "gap": float(values[place] - others.max()) if len(others) else np.nan,
+                    "round": number,
+                    "n_labeled": len(self.labeled) + 1,
+                }
+            )
+            self.labeled = self.labeled.with_rows(self.candidates[[candidate]], np.array([code]), self.plan.pseudo_weight)
+        self.candidates = np.delete(self.candidates, pairs[chosen, 0])
+        return len(chosen)
+
+    def _codes_of(self, scores: xr.Dataset) -> np.ndarray:
+        names = self.scorer.problem.classes.names
+        lookup = {name: code for code, name in enumerate(names.tolist())}
+        return np.array([lookup[label] for label in scores["pseudo_label"].to_numpy().tolist()], dtype=int)
+
+    def _choose(self, pairs: np.ndarray) -> list[int]:
+        """Places in the ranking of the pairs to add, no row twice."""
+        added = np.bincount([step["code"] for step in self.history.steps], minlength=len(self.scorer.problem.classes))
+        chosen: list[int] = []
+        taken: set[int] = set()
+        for _ in range(self.plan.batch_size):
+            order = np.arange(len(pairs)) if self.plan.balance is None else self.plan.balance.reorder(pairs, added)
+            free = [int(place) for place in order if int(pairs[place, 0]) not in taken]
+            if not free:
+                break
+            chosen.append(free[0])
+            taken.add(int(pairs[free[0], 0]))
+            added[pairs[free[0], 1]] += 1
+        return chosen
+
+
+def history_dataset(history: History, scorer: Scorer) -> xr.Dataset:
+    """The pseudo-labels in the order in which they were added, over `step`."""
+    problem = scorer.problem
+    columns = ("candidate", "code", "score", "gap", "round", "n_labeled")
+    kinds = (int, int, float, float, int, int)
+    table: dict[str, np.ndarray] = {
+        name: np.array([step[name] for step in history.steps], dtype=kind) for name, kind in zip(columns, kinds, strict=True)
+    }
+    names = problem.classes.names
+    dataset = xr.Dataset(
+        {
+            "candidate": ("step", table["candidate"]),
+            "pseudo_label": ("step", names[table["code"]]),
+            **{name: ("step", table[name]) for name in columns[2:]},
+        },
+        coords={"step": np.arange(1, len(history.steps) + 1)},
+    )
+    return dataset.assign_coords({problem.index_name: ("step", problem.table.index[table["candidate"]])})
+
+
+def curve_dataset(history: History) -> xr.Dataset:
+    """Test accuracy and mean log score of the model with `n_pseudo` pseudo-labels; 0 is the supervised baseline."""
+    counts = [model["n_pseudo"] for model in history.models]
+    names = [name for name in ("accuracy", "log_score") if history.models and name in history.models[0]]
+    return xr.Dataset(
+        {name: ("n_pseudo", np.array([model[name] for model in history.models])) for name in names},
+        coords={"n_pseudo": counts},
+    )
+
+
+def verdict(history: History) -> str:
+    """Whether the last model predicts the test rows better than the supervised one, in one sentence.
+
+    Both models are judged on the same rows, so that only rows that one of them predicts right count (McNemar).
+    """
+    if not history.right:
+        return "No test rows were given, so whether self-training helped is unknown."
+    before, after = history.right[0], history.right[-1]
+    won, lost = int((after & ~before).sum()), int((before & ~after).sum())
+    text = (
+        f"Test accuracy is {after.mean():.3f} with {history.models[-1]['n_pseudo']} pseudo-labels and {before.mean():.3f} "
+        f"without ({won} of {len(after)} rows won, {lost} lost)"
+    )
+    if abs(won - lost) <= 1.96 * np.sqrt(won + lost):
+        return f"{text}: nothing was gained beyond chance."
+    return f"{text}: self-training {'helped' if won > lost else 'did harm'}."
+
+
+def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, TestSet | None]:
+    """The test set of a run, and the scorer that can predict it: `test` is (positions, labels) or (new rows, labels)."""
+    if test is None:
+        return scorer, None
+    try:
+        rows, labels = test
+    except (TypeError, ValueError):
+        raise LabelError("test= is not a pair. Give (row positions, labels) or (new rows, labels).") from None
+    problem = scorer.problem
+    if isinstance(rows, Mapping):
+        density, positions = problem.with_rows(rows)
+        scorer = scorer.on(density)
+    else:
+        positions = problem.positions(rows, "test=")
+    return scorer, TestSet(positions, problem.encode(labels, len(positions)))
+
+
+def read_balance(class_balance: Any, scorer: Scorer) -> ClassBalance | None:
+    """Shares of the classes: None, "labeled" (as among the labeled rows) or a mapping from class to share."""
+    if class_balance is None:
+        return None
+    problem = scorer.problem
+    if isinstance(class_balance, str) and class_balance == "labeled":
+        counts = np.bincount(problem.labeled.codes, minlength=len(problem.classes)).astype(float)
+        return ClassBalance(counts / counts.sum())
+    names = problem.classes.names.tolist()
+    if not isinstance(class_balance, Mapping) or set(class_balance) - set(names):
+        raise LabelError(
+            f"class_balance={class_balance!r} does not give shares of the classes {names}. "
+            'Use "labeled" or a mapping from class to share.'
+        )
+    shares = np.array([float(class_balance.get(name, 0.0)) for name in names])
+    if not np.isfinite(shares).all() or (shares < 0).any() or shares.sum() <= 0:
+        raise LabelError(f"class_balance={class_balance!r} has no positive shares. Give one for each class to add.")
+    return ClassBalance(shares / shares.sum())
+
+
+@contextmanager
+def progress(total: int, scorer: Scorer, shown: bool) -> Iterator[Callable[[int], None]]:
+    """A bar over pseudo-labels that also says what is being compiled."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        disable=not shown,
+        transient=False,
+    )
+    compiler = scorer.engine.compiler
+    with bar:
+        task = bar.add_task("self-training", total=total)
+        compiler.announce = lambda text: bar.update(task, description=text)
+        try:
+            yield lambda added: bar.update(task, advance=added, description="self-training")
+        finally:
+            compiler.announce = None

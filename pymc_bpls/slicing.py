@@ -1,0 +1,270 @@
+"""Row slicing by frontier folding: the log-likelihood of *one* row as a graph of its own.
+
+A PyMC model computes the log-likelihood of its whole table at once. Here the graph is cut at its *frontier*, the maximal
+subgraphs that depend on neither parameters nor labels; these are evaluated once, on the whole table, and those whose
+leading dimension is the number of rows become inputs with one row. Every node above is made anew, so that static shapes
+are inferred again. What a table statistic (a mean, a standard deviation) contributes is therefore that of the whole table.
+
+Parameter-dependent vectors over the rows (a latent value for each row) are gathered at the row's position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, combinations, product
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.compile.builders import OpFromGraph
+from pytensor.compile.mode import Mode
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.traversal import ancestors, io_toposort
+from pytensor.tensor.basic import Alloc
+from pytensor.tensor.shape import Reshape, SpecifyShape
+
+_PLAIN = Mode(linker="py", optimizer=None)
+_MOST_AMBIGUOUS = 5
+
+
+@dataclass(frozen=True)
+class RowGraph:
+    """Row log-likelihoods as a graph: `log_lik` (rows,) of `theta` (q,), `label` (rows, ...) and the inputs `rows`.
+
+    `data` holds the table's values of `rows`, each with N as its leading dimension: first the positions, then the values of
+    `leaves`. `sliced` says whether the inputs take one row (leading dimension 1) or the graph is that of the whole table.
+    """
+
+    theta: Variable
+    label: Variable
+    rows: tuple[Variable, ...]
+    leaves: tuple[Variable, ...]
+    data: tuple[np.ndarray, ...]
+    log_lik: Variable
+    sliced: bool
+
+
+@dataclass(frozen=True)
+class Source:
+    """The parts of a model's log-density graph that later vary: the parameters and the labels.
+
+    `values` maps a value variable to (start, shape) in the joined vector; `label` is the root that holds the labels;
+    `givens` replaces data containers by the arrays of the extended table.
+    """
+
+    values: Mapping[Variable, tuple[int, tuple[int, ...]]]
+    label: Variable
+    givens: Mapping[Variable, np.ndarray]
+    n_rows: int
+
+    @property
+    def dimension(self) -> int:
+        """q, the number of unconstrained parameters."""
+        return sum(int(np.prod(shape, dtype=int)) for _, shape in self.values.values())
+
+    def dynamic(self) -> set[Variable]:
+        """The roots on which the frontier must not depend."""
+        return {*self.values, self.label}
+
+    def theta(self) -> tuple[Variable, dict[Variable, Variable]]:
+        """A joined parameter vector and what each value variable becomes in terms of it."""
+        theta = pt.tensor("theta", dtype="float64", shape=(self.dimension,))
+        parts: dict[Variable, Variable] = {}
+        for variable, (start, shape) in self.values.items():
+            size = int(np.prod(shape, dtype=int))
+            part = theta[start : start + size].reshape(shape) if shape else theta[start]
+            parts[variable] = part.astype(variable.type.dtype)
+        return theta, parts
+
+
+def depends(outputs: Iterable[Variable], roots: set[Variable]) -> set[Variable]:
+    """The variables between `roots` and `outputs` that depend on a root."""
+    found = set(roots)
+    for node in io_toposort([], list(outputs)):
+        if any(variable in found for variable in node.inputs):
+            found.update(node.outputs)
+    return found
+
+
+def frontier(outputs: Sequence[Variable], roots: set[Variable]) -> list[Variable]:
+    """The maximal variables below `outputs` that depend on no root, in a fixed order."""
+    moving = depends(outputs, roots)
+    leaves: dict[Variable, None] = {}
+    for node in io_toposort([], list(outputs)):
+        if not moving.isdisjoint(node.outputs):
+            leaves.update((variable, None) for variable in node.inputs if variable not in moving)
+    leaves.update((variable, None) for variable in outputs if variable not in moving)
+    return list(leaves)
+
+
+def evaluate(variables: Sequence[Variable], givens: Mapping[Variable, np.ndarray]) -> list[Any]:
+    """The values of parameter-free variables, with data containers replaced by `givens`, in double precision.
+
+    PyTensor stores a constant such as 2.5 in single precision, and then takes its logarithm in single precision, which
+    costs 3e-8 in a normal density: here constants are widened before anything is computed from them.
+    """
+    held: dict[Variable, Any] = {v: v.data for v in variables if isinstance(v, Constant)}
+    open_ = [variable for variable in variables if variable not in held]
+    if open_:
+        narrow = [v for v in ancestors(open_) if isinstance(v, Constant) and _wide(v) != v.type.dtype]
+        replace = {variable: constant(variable, value) for variable, value in givens.items()}
+        replace.update((variable, constant(variable, variable.data)) for variable in narrow)
+        values = pytensor.function([], remake(open_, replace), mode=_PLAIN, on_unused_input="ignore")()
+        held.update(zip(open_, values, strict=True))
+    return [held[variable] for variable in variables]
+
+
+def remake(
+    outputs: Sequence[Variable],
+    replace: Mapping[Variable, Variable],
+    *,
+    row_inputs: Iterable[Variable] = (),
+    n_rows: int = -1,
+    position: Variable | None = None,
+) -> list[Variable]:
+    """`outputs` with variables replaced and every node above them made anew.
+
+    A node that meets a row input drops the table's length `n_rows` from what it allocates or reshapes to, and, where
+    `position` is given, gathers its parameter-dependent inputs of that length at the row's position.
+    """
+    made = dict(replace)
+    of_row = set(row_inputs)
+
+    def known(variable: Variable) -> Variable:
+        return made.setdefault(variable, variable)
+
+    def inline(node: Any) -> None:
+        inner = dict(zip(node.op.inner_inputs, (known(v) for v in node.inputs), strict=True))
+        for inner_node in io_toposort(node.op.inner_inputs, node.op.inner_outputs):
+            visit(inner_node, inner)
+        for outer, variable in zip(node.outputs, node.op.inner_outputs, strict=True):
+            made[outer] = inner.get(variable, variable)
+
+    def visit(node: Any, memo: dict[Variable, Variable]) -> None:
+        inputs = [memo.get(variable, variable) for variable in node.inputs]
+        if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
+            for variable in node.outputs:
+                memo.setdefault(variable, variable)
+            return
+        if isinstance(node.op, SpecifyShape):
+            memo[node.outputs[0]] = inputs[0]
+            return
+        row = any(variable in of_row for variable in inputs)
+        if row:
+            inputs = _one_row(node.op, inputs, of_row, n_rows, position)
+        for old, new in zip(node.outputs, node.op.make_node(*inputs).outputs, strict=True):
+            memo.setdefault(old, new)
+            if row:
+                of_row.add(memo[old])
+
+    for node in io_toposort(list(replace), list(outputs)):
+        if isinstance(node.op, OpFromGraph) and any(known(v) is not v for v in node.inputs):
+            inline(node)
+        else:
+            visit(node, made)
+    return [known(variable) for variable in outputs]
+
+
+def _one_row(op: Any, inputs: list[Variable], of_row: set[Variable], n_rows: int, position: Variable | None) -> list[Variable]:
+    """The inputs of a node that meets a row input, with the table's length taken out of them."""
+    if isinstance(op, Alloc):
+        return [inputs[0], *(_shorten(length, n_rows) for length in inputs[1:2]), *inputs[2:]]
+    if isinstance(op, Reshape):
+        return [inputs[0], _shorten(inputs[1], n_rows)]
+    if position is None:
+        return inputs
+    return [_gather(variable, of_row, n_rows, position) for variable in inputs]
+
+
+def _shorten(length: Variable, n_rows: int) -> Variable:
+    """A shape, or its leading entry, with the table's length replaced by one row."""
+    if not isinstance(length, Constant):
+        return length
+    shape = np.array(length.data)
+    first = np.atleast_1d(shape)
+    if first.size and first.flat[0] == n_rows:
+        first.flat[0] = 1
+        return pt.constant(first.reshape(shape.shape), dtype=length.type.dtype)
+    return length
+
+
+def _gather(variable: Variable, of_row: set[Variable], n_rows: int, position: Variable) -> Variable:
+    """A parameter-dependent value for each row, taken at the row's position; anything else as it is."""
+    shape = getattr(variable.type, "shape", ())
+    if variable in of_row or isinstance(variable, Constant) or not shape or shape[0] != n_rows:
+        return variable
+    row = variable[position]
+    of_row.add(row)
+    return row
+
+
+def table_graph(source: Source, log_lik: Variable) -> RowGraph:
+    """The log-likelihoods of the whole table, its labels and parameters as inputs."""
+    theta, parts = source.theta()
+    label = pt.tensor("label", dtype=source.label.type.dtype, shape=(source.n_rows, *_trailing(source.label)))
+    leaves = frontier([log_lik], source.dynamic())
+    values = evaluate(leaves, source.givens)
+    replace = {leaf: constant(leaf, value) for leaf, value in zip(leaves, values, strict=True)}
+    [out] = remake([log_lik], {**replace, **parts, source.label: label})
+    return RowGraph(theta, label, (), (), (np.arange(source.n_rows),), out, sliced=False)
+
+
+def one_row_graphs(source: Source, log_lik: Variable) -> Iterator[RowGraph]:
+    """Readings of the graph for one row, the most likely first.
+
+    A leaf is taken for row data where its leading dimension is N. Where another dimension happens to be N as well, that
+    can be wrong, so that other readings follow; the caller verifies each against the whole table.
+    """
+    theta, parts = source.theta()
+    leaves = frontier([log_lik], source.dynamic())
+    values = dict(zip(leaves, evaluate(leaves, source.givens), strict=True))
+    long = [leaf for leaf in leaves if np.ndim(values[leaf]) >= 1 and np.shape(values[leaf])[0] == source.n_rows]
+    position = pt.tensor("position", dtype="int64", shape=(1,))
+    label = pt.tensor("label", dtype=source.label.type.dtype, shape=(1, *_trailing(source.label)))
+    for taken, gathers in product(_subsets(long), (True, False)):
+        inputs = {leaf: pt.tensor(dtype=leaf.type.dtype, shape=(1, *np.shape(values[leaf])[1:])) for leaf in taken}
+        constants = {leaf: constant(leaf, values[leaf]) for leaf in leaves if leaf not in inputs}
+        try:
+            [out] = remake(
+                [log_lik],
+                {**constants, **inputs, **parts, source.label: label},
+                row_inputs={label, *inputs.values()},
+                n_rows=source.n_rows,
+                position=position if gathers else None,
+            )
+        except (TypeError, ValueError, AssertionError):
+            continue
+        data = (np.arange(source.n_rows), *(np.asarray(values[leaf]) for leaf in taken))
+        yield RowGraph(theta, label, (position, *inputs.values()), taken, data, out, sliced=True)
+
+
+def constants_of_length(source: Source, log_lik: Variable, length: int) -> list[np.ndarray]:
+    """Values baked into the likelihood whose leading dimension is `length`."""
+    values = evaluate(frontier([log_lik], source.dynamic()), source.givens)
+    return [np.asarray(value) for value in values if np.ndim(value) and np.shape(value)[0] == length]
+
+
+def _subsets(items: Sequence[Variable]) -> Iterator[tuple[Variable, ...]]:
+    """All items first, then all but one, and so on; with many items only all of them."""
+    smallest = 0 if len(items) <= _MOST_AMBIGUOUS else len(items)
+    return chain.from_iterable(combinations(items, size) for size in range(len(items), smallest - 1, -1))
+
+
+def _trailing(label: Variable) -> tuple[int | None, ...]:
+    return tuple(label.type.shape[1:])
+
+
+def constant(leaf: Variable, value: Any) -> Variable:
+    """`value` as a constant in place of `leaf`, in double precision."""
+    dtype = _wide(leaf)
+    return (
+        leaf if isinstance(leaf, Constant) and dtype == getattr(leaf.type, "dtype", None) else pt.constant(value, dtype=dtype)
+    )
+
+
+def _wide(variable: Variable) -> str | None:
+    """The variable's dtype, float64 where it is a narrower float, None where it is no tensor."""
+    dtype = getattr(variable.type, "dtype", None)
+    return "float64" if dtype in ("float16", "float32") else dtype
