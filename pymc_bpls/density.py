@@ -23,7 +23,9 @@ from pytensor.graph.traversal import ancestors
 from pymc_bpls.errors import ModelError, RowError
 from pymc_bpls.jaxify import jaxify
 from pymc_bpls.labels import Classes
+from pymc_bpls.predictors import Predictors, find_predictors
 from pymc_bpls.slicing import (
+    PLAIN,
     RowGraph,
     Source,
     constant,
@@ -80,6 +82,7 @@ class Density:
     class_values: np.ndarray
     parameters: Parameters
     start: np.ndarray
+    predictors: Predictors | None
 
     @property
     def dimension(self) -> int:
@@ -104,13 +107,6 @@ class Density:
         codes = jnp.arange(len(self.class_values))
         of_row = jax.vmap(self.log_lik_row, in_axes=(None, 0, None))
         return jax.vmap(of_row, in_axes=(None, None, 0))(theta, codes, rows)
-
-    def objective(
-        self, theta: jax.Array, weights: jax.Array, codes: jax.Array, rows: tuple[jax.Array, ...], prior: bool
-    ) -> jax.Array:
-        """Σ_j w_j ℓ_j(θ), plus log π(θ) with `prior`."""
-        value = weights @ self.log_lik(theta, codes, rows)
-        return value + self.prior(theta) if prior else value
 
 
 def label_root(value: Variable) -> Variable:
@@ -163,6 +159,7 @@ def make_density(
         class_values=classes.values,
         parameters=_parameters(model, source),
         start=_start(model, initial),
+        predictors=find_predictors(graph, _start(model, initial)),
     )
 
 
@@ -269,7 +266,7 @@ class _TableCheck:
         whole = pytensor.function(
             [table.theta, table.label],
             table.log_lik,
-            mode=pytensor.compile.mode.Mode(linker="py", optimizer=None),
+            mode=PLAIN,
             on_unused_input="ignore",
         )
         self.cases: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
@@ -283,7 +280,7 @@ class _TableCheck:
                     f"The log-likelihood has shape {expected.shape} and the table {source.n_rows} rows. "
                     "Declare data of the same number of rows, or give new rows through pool=."
                 )
-            self.cases.append((theta, codes[self.rows], expected[self.rows]))
+            self.cases.append((theta, classes.values[codes[self.rows]], expected[self.rows]))
 
     def passed_by(self, row: Callable[..., jax.Array], data: tuple[np.ndarray, ...]) -> bool:
         values = tuple(jnp.asarray(array[self.rows]) for array in data)

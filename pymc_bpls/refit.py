@@ -1,13 +1,15 @@
 """Refits of many candidates at once: for each, the mode of S_i(θ) = k ℓ_D(θ) + ℓ_i(θ) + log π(θ) and log det H_i there.
 
-Newton's method with a line search, `vmap`ped over a chunk of candidates of fixed size, from the mode that they share. A
-candidate that does not converge in the batch is tried again by itself (`laplace.find_mode`).
+All candidates of a chunk start from the mode of k ℓ_D + log π that they share. Where rows have linear predictors
+(`predictors`), chord steps come first, with the curvature of the start, and one Newton step usually ends the work
+(`structured`). Any other model takes Newton steps with derivatives in θ by autodiff (`newton`). Both are verified by the
+same test as any mode (`laplace`). A candidate that is lost in the batch is tried again by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -17,20 +19,14 @@ import numpy as np
 from pymc_bpls.compiled import Compiler
 from pymc_bpls.density import Density
 from pymc_bpls.errors import ModeError
-from pymc_bpls.laplace import (
-    DECREMENT,
-    LOG_DET_CHANGE,
-    ROUNDED_DECREMENT,
-    SINGULAR,
-    Mode,
-    find_mode,
-)
+from pymc_bpls.laplace import Derivatives, Mode, find_mode
+from pymc_bpls.newton import Function, maximise
 from pymc_bpls.rows import Labeled
+from pymc_bpls.structured import Objective, Structured, refit_chunk
 
 CHUNK_BYTES = 256 * 2**20
-_MOST_STEPS = 60
-_LARGEST_CHUNK = 64
-_HALVINGS = 12
+_SMALLEST_CHUNK, _LARGEST_CHUNK = 32, 1024
+_CHUNK_WORK = 2**18
 
 
 @dataclass(frozen=True)
@@ -45,14 +41,12 @@ class Refits:
     theta: np.ndarray
 
 
-class _State(NamedTuple):
-    theta: jax.Array
-    value: jax.Array
-    decrement: jax.Array
-    log_det: jax.Array
-    steps: jax.Array
-    done: jax.Array
-    lost: jax.Array
+class Rows(NamedTuple):
+    """Rows as JAX functions take them: weights (n,), class codes (n,) and the model's row inputs."""
+
+    weights: Any
+    codes: Any
+    inputs: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -62,99 +56,125 @@ class Engine:
     density: Density
     compiler: Compiler
     chunk_bytes: int = CHUNK_BYTES
+    structured: bool = True
 
-    def arrays(self, labeled: Labeled, k: float = 1.0) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
-        """Padded weights (times k), codes and row inputs of D."""
+    @cached_property
+    def by_predictors(self) -> Structured | None:
+        """The structured path, where the density has linear predictors."""
+        if not self.structured or self.density.predictors is None:
+            return None
+        return Structured(self.density, self.compiler)
+
+    def rows(self, positions: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> Rows:
+        """Rows of the table with classes and weights."""
+        return Rows(weights, codes, self.density.take(positions))
+
+    def labeled_rows(self, labeled: Labeled, k: float = 1.0) -> Rows:
+        """D, padded, its weights times k."""
         padded = labeled.padded()
-        return k * padded.weights, padded.codes, self.density.take(padded.positions)
+        return self.rows(padded.positions, padded.codes, k * padded.weights)
 
     def fit(
         self,
         labeled: Labeled,
         start: np.ndarray | None = None,
         *,
-        k: float = 1.0,
+        k: int = 1,
         prior: bool = True,
         extra: tuple[int, int] | None = None,
     ) -> Mode:
         """The verified mode of k ℓ_D + log π, and of ℓ_i besides where `extra` is (row, class)."""
-        rows = labeled if extra is None else labeled.with_rows(np.array([extra[0]]), np.array([extra[1]]), 1.0 / k)
-        data = self.arrays(rows, k)
-
-        def derivatives(theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-            name = "the log-posterior" if prior else "the likelihood"
-            value, gradient, hessian = self.compiler(name, self._derivatives(prior), theta, *data)
-            return float(value), gradient, hessian
-
+        held = labeled if extra is None else labeled.with_rows(np.array([extra[0]]), np.array([extra[1]]), 1.0 / k)
         return find_mode(
-            derivatives,
+            self._derivatives(held, k, prior),
             self.density.start if start is None else start,
             self.density.parameters.labels,
             prior=prior,
-            n_rows=len(rows),
+            n_rows=len(held),
         )
 
-    def _derivatives(self, prior: bool) -> Callable[..., Any]:
-        def objective(theta: jax.Array, weights: jax.Array, codes: jax.Array, rows: Any) -> jax.Array:
-            return self.density.objective(theta, weights, codes, rows, prior)
+    def _derivatives(self, labeled: Labeled, k: float, prior: bool) -> Derivatives:
+        if self.by_predictors is not None:
+            return self.by_predictors.derivatives(self.by_predictors.labeled_block(labeled, k), prior)
+        rows = self.labeled_rows(labeled, k)
+        name = "the log-posterior" if prior else "the likelihood"
 
-        def derivatives(theta: jax.Array, *data: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
-            value, gradient = jax.value_and_grad(objective)(theta, *data)
-            return value, gradient, -jax.hessian(objective)(theta, *data)
+        def all_derivatives(theta: jax.Array, rows: Rows) -> tuple[jax.Array, ...]:
+            function = self._weighted([(1.0, rows)], prior)
+            return function.value(theta), function.gradient(theta), function.curvature(theta)
 
-        return derivatives
+        def at(theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+            value, gradient, hessian = self.compiler(name, all_derivatives, theta, rows)
+            return float(value), gradient, hessian
 
-    def chunk(self, *, per_pair: int) -> int:
-        """Pairs in a chunk, so that `per_pair` floats each stay below `chunk_bytes`; a power of two."""
-        most = max(1, self.chunk_bytes // (8 * per_pair))
-        return min(_LARGEST_CHUNK, 1 << (most.bit_length() - 1))
+        return at
 
-    def refit(
-        self, labeled: Labeled, positions: np.ndarray, codes: np.ndarray, start: np.ndarray, *, k: int, prior: bool
-    ) -> Refits:
-        """Refit every pair (row `positions[i]`, class `codes[i]`) from the shared `start`."""
-        q, data = self.density.dimension, self.arrays(labeled)
-        size = self.chunk(per_pair=6 * q * q + 4 * q * len(data[0]))
-        name = f"refits (k = {k}, {'with' if prior else 'without'} the prior)"
+    def _weighted(self, parts: list[tuple[float, Rows]], prior: bool) -> Function:
+        """Σ k ℓ over weighted groups of rows, plus log π, with its derivatives by autodiff."""
+        density = self.density
+
+        def value(theta: jax.Array) -> jax.Array:
+            total = jnp.zeros(()) if not prior else density.prior(theta)
+            for k, rows in parts:
+                total += k * (rows.weights @ density.log_lik(theta, rows.codes, rows.inputs))
+            return total
+
+        return Function(value, jax.grad(value), lambda theta: -jax.hessian(value)(theta))
+
+    def chunk(self, n_rows: int, n_pairs: int) -> int:
+        """How many of `n_pairs` to refit together: a power of two, within `chunk_bytes`."""
+        q = self.density.dimension
+        floats = 6 * q * q + 6 * n_rows * q
+        by_memory = max(1, self.chunk_bytes // (8 * floats))
+        by_work = max(_SMALLEST_CHUNK, min(_LARGEST_CHUNK, _CHUNK_WORK // q**2))
+        by_pairs = max(_SMALLEST_CHUNK, 1 << (n_pairs - 1).bit_length())
+        return 1 << (int(min(by_memory, by_work, by_pairs)).bit_length() - 1)
+
+    def refit(self, labeled: Labeled, positions: np.ndarray, codes: np.ndarray, start: Mode, *, k: int, prior: bool) -> Refits:
+        """Refit every pair (row `positions[i]`, class `codes[i]`) from the shared mode `start`."""
+        size = self.chunk(len(labeled.padded()), len(positions))
+        refit = self._autodiff_chunk if self.by_predictors is None else self._structured_chunk
         parts = []
         for first in range(0, len(positions), size):
             picked = np.resize(np.arange(first, min(first + size, len(positions))), size)
-            part = self.compiler(
-                name,
-                self._refit_chunk(k, prior),
-                start,
-                codes[picked],
-                self.density.take(positions[picked]),
-                *data,
-            )
+            part = refit(labeled, positions[picked], codes[picked], start, k, prior)
             parts.append([array[: len(positions) - first] for array in part])
         refits = Refits(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
-        return self._retry(refits, labeled, positions, codes, start, k=k, prior=prior)
+        return self._retry(refits, labeled, positions, codes, start.theta, k=k, prior=prior)
 
-    def _refit_chunk(self, k: int, prior: bool) -> Callable[..., Any]:
-        def chunk(start: jax.Array, codes: jax.Array, rows: Any, *data: Any) -> tuple[jax.Array, ...]:
-            one = lambda code, row: self._refit_one(start, code, row, data, k, prior)  # noqa: E731
-            return jax.vmap(one)(codes, rows)
+    def _structured_chunk(
+        self, labeled: Labeled, positions: np.ndarray, codes: np.ndarray, start: Mode, k: int, prior: bool
+    ) -> tuple[np.ndarray, ...]:
+        model = self.by_predictors
+        assert model is not None
+        pairs = model.block(positions, codes, np.ones(len(codes)))
+        point, log_det, converged = refit_chunk(Objective(model, model.labeled_block(labeled, k), pairs, prior), start)
+        assert point.pseudo is not None
+        return point.labeled[0] / k, point.pseudo[0], point.log_prior, log_det, converged, point.theta
 
-        return chunk
+    def _autodiff_chunk(
+        self, labeled: Labeled, positions: np.ndarray, codes: np.ndarray, start: Mode, k: int, prior: bool
+    ) -> tuple[np.ndarray, ...]:
+        density = self.density
 
-    def _refit_one(self, start: jax.Array, code: jax.Array, row: Any, data: Any, k: int, prior: bool) -> tuple[jax.Array, ...]:
-        weights, label_codes, rows = data
+        def chunk(start: jax.Array, log_det: jax.Array, pairs: Rows, rows: Rows) -> tuple[jax.Array, ...]:
+            def one(pair: Rows) -> tuple[jax.Array, ...]:
+                candidate = jax.tree.map(lambda array: array[None], pair)
+                end = maximise(self._weighted([(float(k), rows), (1.0, candidate)], prior), start, log_det)
+                return (
+                    rows.weights @ density.log_lik(end.theta, rows.codes, rows.inputs),
+                    density.log_lik_row(end.theta, pair.codes, pair.inputs),
+                    density.prior(end.theta),
+                    end.log_det,
+                    end.done & ~end.lost & jnp.isfinite(end.value),
+                    end.theta,
+                )
 
-        def objective(theta: jax.Array) -> jax.Array:
-            labeled = self.density.objective(theta, k * weights, label_codes, rows, prior)
-            return labeled + self.density.log_lik_row(theta, code, row)
+            return jax.vmap(one)(pairs)
 
-        end = maximise(objective, start)
-        log_lik_labeled = weights @ self.density.log_lik(end.theta, label_codes, rows)
-        return (
-            log_lik_labeled,
-            self.density.log_lik_row(end.theta, code, row),
-            self.density.prior(end.theta),
-            end.log_det,
-            end.done & ~end.lost & jnp.isfinite(end.value),
-            end.theta,
-        )
+        name = f"refits (k = {k}, {'with' if prior else 'without'} the prior)"
+        pairs = self.rows(positions, codes, np.ones(len(codes)))
+        return self.compiler(name, chunk, start.theta, np.asarray(start.log_det), pairs, self.labeled_rows(labeled))
 
     def _retry(
         self,
@@ -184,57 +204,15 @@ class Engine:
     def terms(self, theta: np.ndarray, labeled: Labeled, position: int, code: int) -> tuple[float, float, float]:
         """ℓ_D, ℓ_i and log π at θ."""
 
-        def terms(theta: jax.Array, code: jax.Array, row: Any, weights: Any, codes: Any, rows: Any) -> Any:
-            density = self.density
-            return (
-                weights @ density.log_lik(theta, codes, rows),
-                density.log_lik_row(theta, code, row),
-                density.prior(theta),
-            )
+        if self.by_predictors is not None:
+            pair = self.by_predictors.block(np.array([position]), np.array([code]), np.ones(1))
+            return self.by_predictors.terms(theta, labeled, pair)
+        density = self.density
 
-        row = tuple(values[position] for values in self.density.data)
-        values = self.compiler("terms", terms, theta, np.asarray(code), row, *self.arrays(labeled))
+        def terms(theta: jax.Array, rows: Rows, pair: Rows) -> tuple[jax.Array, ...]:
+            labeled_part, pair_part = (part.weights @ density.log_lik(theta, part.codes, part.inputs) for part in (rows, pair))
+            return labeled_part, pair_part, density.prior(theta)
+
+        pairs = self.rows(np.array([position]), np.array([code]), np.ones(1))
+        values = self.compiler("terms", terms, theta, self.labeled_rows(labeled), pairs)
         return float(values[0]), float(values[1]), float(values[2])
-
-
-def maximise(objective: Callable[[jax.Array], jax.Array], start: jax.Array) -> _State:
-    """Newton's method in JAX for a strictly concave neighbourhood; `lost` where H is not positive definite or S stalls.
-
-    Convergence is tested as in `laplace.newton`, with H and log det H at the very point that is returned.
-    """
-    sizes = 0.5 ** jnp.arange(_HALVINGS)
-    gradient_of, hessian_of = jax.grad(objective), jax.hessian(objective)
-
-    def step(state: _State) -> _State:
-        gradient, hessian = gradient_of(state.theta), -hessian_of(state.theta)
-        factor = jnp.linalg.cholesky(hessian)
-        diagonal = jnp.diagonal(factor)
-        definite = jnp.isfinite(factor).all() & ((diagonal**2 / jnp.diagonal(hessian)).min() > SINGULAR)
-        direction = jax.scipy.linalg.cho_solve((factor, True), gradient)
-        decrement = jnp.sqrt(jnp.maximum(gradient @ direction, 0.0))
-        log_det = 2 * jnp.log(diagonal).sum()
-        small = (decrement <= DECREMENT) | ((decrement <= ROUNDED_DECREMENT) & (decrement >= 0.5 * state.decrement))
-        done = definite & small & (jnp.abs(log_det - state.log_det) <= LOG_DET_CHANGE)
-        candidates = state.theta + sizes[:, None] * direction
-        values = jax.vmap(objective)(candidates)
-        slack = 1e-12 * (1 + jnp.abs(state.value))
-        good = values >= state.value + 1e-4 * sizes * decrement**2 - slack
-        first = jnp.argmax(good)
-        lost = ~definite | (~done & ~good.any())
-        stay = done | lost
-        return _State(
-            theta=jnp.where(stay, state.theta, candidates[first]),
-            value=jnp.where(stay, state.value, values[first]),
-            decrement=decrement,
-            log_det=log_det,
-            steps=state.steps + 1,
-            done=done,
-            lost=lost,
-        )
-
-    def unfinished(state: _State) -> jax.Array:
-        return ~state.done & ~state.lost & (state.steps < _MOST_STEPS)
-
-    no, zero = jnp.asarray(False), jnp.asarray(0)
-    first = _State(start, objective(start), jnp.asarray(jnp.inf), jnp.asarray(jnp.nan), zero, no, no)
-    return jax.lax.while_loop(unfinished, step, first)

@@ -96,7 +96,7 @@ class Scorer:
         criterion = settings.criterion
         assert isinstance(criterion, Criterion)
         start = self._shared_mode(settings, labeled, mode, shared)
-        refits = self.engine.refit(labeled, *pairs, start.theta, k=criterion.k, prior=settings.with_prior)
+        refits = self.engine.refit(labeled, *pairs, start, k=criterion.k, prior=settings.with_prior)
         terms = _terms(refits, shape, dims)
         result = terms[list(criterion.terms)].assign(
             score=criterion.combine(terms).transpose(*dims), converged=(dims, refits.converged.reshape(shape))

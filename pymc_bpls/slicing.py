@@ -25,7 +25,7 @@ from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.shape import Reshape, SpecifyShape
 
-_PLAIN = Mode(linker="py", optimizer=None)
+PLAIN = Mode(linker="py", optimizer=None)
 _MOST_AMBIGUOUS = 5
 
 
@@ -111,7 +111,7 @@ def evaluate(variables: Sequence[Variable], givens: Mapping[Variable, np.ndarray
         narrow = [v for v in ancestors(open_) if isinstance(v, Constant) and _wide(v) != v.type.dtype]
         replace = {variable: constant(variable, value) for variable, value in givens.items()}
         replace.update((variable, constant(variable, variable.data)) for variable in narrow)
-        values = pytensor.function([], remake(open_, replace), mode=_PLAIN, on_unused_input="ignore")()
+        values = pytensor.function([], remake(open_, replace), mode=PLAIN, on_unused_input="ignore")()
         held.update(zip(open_, values, strict=True))
     return [held[variable] for variable in variables]
 
@@ -224,7 +224,7 @@ def one_row_graphs(source: Source, log_lik: Variable) -> Iterator[RowGraph]:
     position = pt.tensor("position", dtype="int64", shape=(1,))
     label = pt.tensor("label", dtype=source.label.type.dtype, shape=(1, *_trailing(source.label)))
     for taken, gathers in product(_subsets(long), (True, False)):
-        inputs = {leaf: pt.tensor(dtype=leaf.type.dtype, shape=(1, *np.shape(values[leaf])[1:])) for leaf in taken}
+        inputs = {leaf: pt.tensor(dtype=_wide(leaf), shape=(1, *np.shape(values[leaf])[1:])) for leaf in taken}
         constants = {leaf: constant(leaf, values[leaf]) for leaf in leaves if leaf not in inputs}
         try:
             [out] = remake(
@@ -236,7 +236,7 @@ def one_row_graphs(source: Source, log_lik: Variable) -> Iterator[RowGraph]:
             )
         except (TypeError, ValueError, AssertionError):
             continue
-        data = (np.arange(source.n_rows), *(np.asarray(values[leaf]) for leaf in taken))
+        data = (np.arange(source.n_rows), *(np.asarray(values[leaf], dtype=_wide(leaf)) for leaf in taken))
         yield RowGraph(theta, label, (position, *inputs.values()), taken, data, out, sliced=True)
 
 

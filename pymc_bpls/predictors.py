@@ -1,0 +1,125 @@
+"""Linear predictors: the few affine functions of θ through which one row's log-likelihood depends on it.
+
+In the graph of one row, a variable is affine in θ where it passes a numerical test at random points; nothing is declared.
+The *cut* consists of the affine variables that feed something that is not affine, without those that are functions of the
+others. Then ℓ_j(θ) = g(η_j), η_j = A_j θ + b_j with A_j of shape (p, q): a logistic or probit regression has p = 1, a softmax
+p = K, a hierarchy η = a + x'β + σ z_g with free σ p = 3, an ordinal model with free cutpoints one more than it has cutpoints.
+Derivatives in η (p of them, elementwise) and matrix products then replace derivatives in θ (q of them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors, io_toposort
+
+from pymc_bpls.jaxify import jaxify
+from pymc_bpls.slicing import PLAIN, RowGraph, depends, remake
+
+MOST_PREDICTORS = 8
+_PAIRS = 4
+_ROWS = 6
+_MIXES = (0.3, -0.7, 2.5)
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Predictors:
+    """ℓ = `log_lik(eta, label, *rows)`, η = `eta(theta, *rows)` of shape (p,), for one row (leading dimension 1)."""
+
+    eta: Callable[..., jax.Array]
+    log_lik: Callable[..., jax.Array]
+    size: int
+
+
+def find_predictors(graph: RowGraph, start: np.ndarray) -> Predictors | None:
+    """The linear predictors of one row, or None where there are more than 8, or not fewer than parameters."""
+    if not graph.sliced:
+        return None
+    cut = _cut(graph, start)
+    if not cut:
+        return None
+    sizes = [int(np.prod(_static_shape(variable), dtype=int)) for variable in cut]
+    if sum(sizes) > 1 and 2 * sum(sizes) > min(2 * MOST_PREDICTORS, len(start)):
+        return None
+    flat = pt.concatenate([variable.ravel() for variable in cut])
+    eta = jaxify([graph.theta, *graph.rows], [flat])
+    vector = pt.tensor("eta", dtype="float64", shape=(sum(sizes),))
+    ends = np.cumsum(sizes)
+    parts = {
+        variable: vector[end - size : end].reshape(_static_shape(variable)).astype(variable.type.dtype)
+        for variable, size, end in zip(cut, sizes, ends, strict=True)
+    }
+    [above] = remake([graph.log_lik], parts)
+    if graph.theta in set(ancestors([above])):
+        return None
+    log_lik = jaxify([vector, graph.label, *graph.rows], [above])
+    return Predictors(
+        eta=lambda theta, *rows: jnp.atleast_1d(eta(theta, *rows)[0]),
+        log_lik=lambda eta, label, *rows: log_lik(eta, label, *rows)[0][0],
+        size=sum(sizes),
+    )
+
+
+def _static_shape(variable: Variable) -> tuple[int, ...]:
+    return tuple(-(10**9) if length is None else length for length in variable.type.shape)
+
+
+def _cut(graph: RowGraph, start: np.ndarray) -> list[Variable]:
+    """Affine variables that feed a variable that is not affine or depends on the label."""
+    of_theta, of_label = depends([graph.log_lik], {graph.theta}), depends([graph.log_lik], {graph.label})
+    nodes = io_toposort([], [graph.log_lik])
+    tested = [
+        variable
+        for node in nodes
+        for variable in node.outputs
+        if variable in of_theta
+        and variable not in of_label
+        and getattr(variable.type, "dtype", None) == "float64"
+        and None not in variable.type.shape
+    ]
+    affine = {graph.theta, *_affine(graph, tested, start)}
+    cut: dict[Variable, None] = {}
+    for node in nodes:
+        if any(output in of_theta and output not in affine for output in node.outputs):
+            cut.update((variable, None) for variable in node.inputs if variable in affine)
+    return _independent(list(cut), graph.theta)
+
+
+def _affine(graph: RowGraph, tested: Sequence[Variable], start: np.ndarray) -> list[Variable]:
+    """Variables v with v(tθ + (1 − t)θ') = t v(θ) + (1 − t) v(θ') at random θ, θ' and rows."""
+    if not tested:
+        return []
+    function = pytensor.function([graph.theta, *graph.rows], list(tested), mode=PLAIN, on_unused_input="ignore")
+    rng = np.random.default_rng(0)
+    passed = np.ones(len(tested), dtype=bool)
+    with np.errstate(all="ignore"):
+        for row in rng.integers(0, len(graph.data[0]), _ROWS):
+            inputs = [values[row : row + 1] for values in graph.data]
+            for _ in range(_PAIRS):
+                first, second = (start + rng.normal(size=len(start)) * rng.choice([0.5, 3.0]) for _ in range(2))
+                at_first, at_second = function(first, *inputs), function(second, *inputs)
+                for t in _MIXES:
+                    mixed = function(t * first + (1 - t) * second, *inputs)
+                    for i, (value, v1, v2) in enumerate(zip(mixed, at_first, at_second, strict=True)):
+                        scale = 1e-300 + np.abs(v1).max() + np.abs(v2).max()
+                        error = np.abs(value - (t * v1 + (1 - t) * v2)).max()
+                        passed[i] &= bool(error <= _TOLERANCE * scale)
+    return [variable for variable, good in zip(tested, passed, strict=True) if good]
+
+
+def _independent(cut: list[Variable], theta: Variable) -> list[Variable]:
+    """The cut without variables that depend on θ only through its other variables."""
+    kept = list(cut)
+    for variable in reversed(cut):
+        others = [other for other in kept if other is not variable]
+        if variable is not theta and theta not in set(ancestors([variable], blockers=others)):
+            kept = others
+    return kept
