@@ -20,19 +20,9 @@ from pymc_bpls.laplace import LaplaceFit, as_fit
 from pymc_bpls.problem import declare
 from pymc_bpls.refit import Engine
 from pymc_bpls.rows import check_classes
+from pymc_bpls.runs import History, curve_dataset, history_dataset, labeled_dataset, read_history, test_dataset, verdict
 from pymc_bpls.scoring import Scorer, Settings
-from pymc_bpls.selftraining import (
-    History,
-    Plan,
-    Run,
-    Stop,
-    curve_dataset,
-    history_dataset,
-    progress,
-    read_balance,
-    read_test,
-    verdict,
-)
+from pymc_bpls.selftraining import ClassBalance, Plan, Run, Stop, progress, read_balance, read_test
 
 _PREDICTORS = ("map", "laplace")
 
@@ -274,8 +264,8 @@ class BPLS:
         Returns
         -------
         xarray.DataTree
-            `/history` over `step`, `/curve` over `n_pseudo` (0 is the supervised baseline), `/final`; attrs
-            `stop_reason`, `verdict` and the settings.
+            `/history` over `step`, `/curve` over `n_pseudo` (0 is the supervised baseline), `/final` (the last mode),
+            `/labeled` (rows of D with their labels and weights), `/test`; attrs `stop_reason`, `verdict` and the settings.
         """
         settings = _settings(criterion, approximation, expansion, labels, random_seed)
         scorer, test_set = read_test(test, self._scorer)
@@ -291,8 +281,54 @@ class BPLS:
             "labels": settings.rule.name,
             "batch_size": batch_size,
             "pseudo_weight": float(pseudo_weight),
+            "class_balance": "none" if plan.balance is None else plan.balance.shares.tolist(),
         }
         return self._finish(run, attrs, progressbar)
+
+    def resume(
+        self,
+        run: xr.DataTree,
+        *,
+        criterion: Criterion | None = None,
+        rounds: int | None = None,
+        stop: Stop | list[Stop] | None = None,
+        test: Any = None,
+        random_seed: int | np.random.Generator | None = None,
+        progressbar: bool = True,
+    ) -> xr.DataTree:
+        """Go on with a run of `self_train`, with its settings: after a stop rule, an interruption or `rounds`.
+
+        Parameters
+        ----------
+        run : xarray.DataTree
+            What `self_train` or `resume` returned.
+        criterion : Criterion, optional
+            Needed where the run used a criterion of one's own.
+        rounds : int, optional
+            How many more rounds; until the pool is empty by default.
+        stop, test, random_seed, progressbar
+            As in `self_train`. Test rows of the table are remembered; new rows have to be given again.
+
+        Returns
+        -------
+        xarray.DataTree
+            The whole run, from its first pseudo-label on.
+        """
+        history, labeled = read_history(run, self._problem)
+        attrs = {str(name): value for name, value in run.attrs.items() if name not in ("stop_reason", "verdict")}
+        settings = _settings(
+            criterion or attrs["criterion"], attrs["approximation"], attrs["expansion"], attrs["labels"], random_seed
+        )
+        if test is None and "test" in run:
+            test = (run["test"]["row"].to_numpy(), run["test"]["label"].to_numpy())
+        scorer, test_set = read_test(test, self._scorer)
+        shares = attrs["class_balance"]
+        balance = None if isinstance(shares, str) else ClassBalance(np.asarray(shares, dtype=float))
+        plan = Plan(rounds, int(attrs["batch_size"]), _rules(stop), balance, float(attrs["pseudo_weight"]), test_set)
+        left = np.setdiff1d(self._problem.table.candidates, labeled.positions)
+        if test_set is not None:
+            left = np.setdiff1d(left, test_set.positions)
+        return self._finish(Run(scorer, settings, plan, labeled, left, history), attrs, progressbar)
 
     def _finish(self, run: Run, attrs: dict[str, Any], progressbar: bool) -> xr.DataTree:
         total = len(run.candidates)
@@ -302,20 +338,17 @@ class BPLS:
             reason = run.go(tell)
         parameters = self._problem.density.parameters
         assert run.mode is not None
-        final = parameters.named(run.mode.theta).assign(
-            unconstrained=("parameter", run.mode.theta),
-            labels=("row", run.labeled.codes),
-            weights=("row", run.labeled.weights),
-        )
-        final = final.assign_coords(parameter=list(parameters.labels), row=run.labeled.positions)
-        return xr.DataTree.from_dict(
-            {
-                "/": xr.Dataset(attrs={**attrs, "stop_reason": reason, "verdict": verdict(run.history)}),
-                "/history": history_dataset(run.history, run.scorer),
-                "/curve": curve_dataset(run.history),
-                "/final": final,
-            }
-        )
+        final = parameters.named(run.mode.theta).assign(unconstrained=("parameter", run.mode.theta))
+        groups = {
+            "/": xr.Dataset(attrs={**attrs, "stop_reason": reason, "verdict": verdict(run.history)}),
+            "/history": history_dataset(run.history, self._problem),
+            "/curve": curve_dataset(run.history),
+            "/final": final.assign_coords(parameter=list(parameters.labels)),
+            "/labeled": labeled_dataset(run.labeled, self._problem),
+        }
+        if run.plan.test is not None and run.history.right:
+            groups["/test"] = test_dataset(run.plan.test.positions, run.plan.test.codes, run.history, self._problem)
+        return xr.DataTree.from_dict(groups)
 
 
 def _find_model(model: Any) -> pm.Model:

@@ -74,6 +74,11 @@ class Problem:
         check_positions(positions, self.source.n_rows, name)
         return positions
 
+    def codes(self, labels: np.ndarray) -> np.ndarray:
+        """Class codes of labels given in the user's classes; an unknown one is a KeyError."""
+        lookup = {name: code for code, name in enumerate(self.classes.names.tolist())}
+        return np.array([lookup[label] for label in labels.tolist()], dtype=int)
+
     def encode(self, labels: Any, n: int) -> np.ndarray:
         """Class codes of `n` labels given in the user's classes."""
         lookup = {name: code for code, name in enumerate(self.classes.names.tolist())}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from pymc_bpls.errors import BPLSError, CriterionError, LabelError
 from pymc_bpls.laplace import Mode
 from pymc_bpls.rows import Labeled
+from pymc_bpls.runs import History, history_dataset
 from pymc_bpls.scoring import Scorer, Settings, ranking
 
 Stop = Callable[[xr.Dataset], str | None]
@@ -44,15 +45,6 @@ class ClassBalance:
         wanted = np.argsort(-(self.shares * (added.sum() + 1) - added), kind="stable")
         place = np.argsort(wanted)
         return np.argsort(place[pairs[:, 1]], kind="stable")
-
-
-@dataclass
-class History:
-    """What a run did: one entry a pseudo-label, one a model."""
-
-    steps: list[dict[str, Any]] = field(default_factory=list)
-    models: list[dict[str, Any]] = field(default_factory=list)
-    right: list[np.ndarray] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -99,7 +91,7 @@ class Run:
                 if self.plan.rounds is not None and done >= self.plan.rounds:
                     return f"{self.plan.rounds} rounds are done"
                 for rule in self.plan.stop:
-                    reason = rule(history_dataset(self.history, self.scorer))
+                    reason = rule(history_dataset(self.history, self.scorer.problem))
                     if reason is not None:
                         return reason
                 added = self._round()
@@ -120,6 +112,8 @@ class Run:
     def _refit(self) -> None:
         """Fit on D and record the model."""
         self.mode = self.scorer.fit(self.labeled, None if self.mode is None else self.mode.theta)
+        if self.history.models and self.history.models[-1]["n_pseudo"] == len(self.history.steps):
+            return
         entry: dict[str, Any] = {"n_pseudo": len(self.history.steps)}
         if self.plan.test is not None:
             right, log_score = self.plan.test.evaluate(self.scorer, self.mode)
@@ -133,7 +127,7 @@ class Run:
         scores, self.shared = self.scorer.score(self.settings, self.labeled, self.mode, self.candidates, self.shared)
         pairs, values = ranking(scores["score"])
         if scores["score"].ndim == 1:
-            pairs[:, 1] = self._codes_of(scores)[pairs[:, 0]]
+            pairs[:, 1] = self.scorer.problem.codes(scores["pseudo_label"].to_numpy())[pairs[:, 0]]
         chosen = self._choose(pairs)
         number = self.history.steps[-1]["round"] + 1 if self.history.steps else 1
         for place in chosen:
@@ -153,11 +147,6 @@ class Run:
         self.candidates = np.delete(self.candidates, pairs[chosen, 0])
         return len(chosen)
 
-    def _codes_of(self, scores: xr.Dataset) -> np.ndarray:
-        names = self.scorer.problem.classes.names
-        lookup = {name: code for code, name in enumerate(names.tolist())}
-        return np.array([lookup[label] for label in scores["pseudo_label"].to_numpy().tolist()], dtype=int)
-
     def _choose(self, pairs: np.ndarray) -> list[int]:
         """Places in the ranking of the pairs to add, no row twice."""
         added = np.bincount([step["code"] for step in self.history.steps], minlength=len(self.scorer.problem.classes))
@@ -172,54 +161,6 @@ class Run:
             taken.add(int(pairs[free[0], 0]))
             added[pairs[free[0], 1]] += 1
         return chosen
-
-
-def history_dataset(history: History, scorer: Scorer) -> xr.Dataset:
-    """The pseudo-labels in the order in which they were added, over `step`."""
-    problem = scorer.problem
-    columns = ("candidate", "code", "score", "gap", "round", "n_labeled")
-    kinds = (int, int, float, float, int, int)
-    table: dict[str, np.ndarray] = {
-        name: np.array([step[name] for step in history.steps], dtype=kind) for name, kind in zip(columns, kinds, strict=True)
-    }
-    names = problem.classes.names
-    dataset = xr.Dataset(
-        {
-            "candidate": ("step", table["candidate"]),
-            "pseudo_label": ("step", names[table["code"]]),
-            **{name: ("step", table[name]) for name in columns[2:]},
-        },
-        coords={"step": np.arange(1, len(history.steps) + 1)},
-    )
-    return dataset.assign_coords({problem.index_name: ("step", problem.table.index[table["candidate"]])})
-
-
-def curve_dataset(history: History) -> xr.Dataset:
-    """Test accuracy and mean log score of the model with `n_pseudo` pseudo-labels; 0 is the supervised baseline."""
-    counts = [model["n_pseudo"] for model in history.models]
-    names = [name for name in ("accuracy", "log_score") if history.models and name in history.models[0]]
-    return xr.Dataset(
-        {name: ("n_pseudo", np.array([model[name] for model in history.models])) for name in names},
-        coords={"n_pseudo": counts},
-    )
-
-
-def verdict(history: History) -> str:
-    """Whether the last model predicts the test rows better than the supervised one, in one sentence.
-
-    Both models are judged on the same rows, so that only rows that one of them predicts right count (McNemar).
-    """
-    if not history.right:
-        return "No test rows were given, so whether self-training helped is unknown."
-    before, after = history.right[0], history.right[-1]
-    won, lost = int((after & ~before).sum()), int((before & ~after).sum())
-    text = (
-        f"Test accuracy is {after.mean():.3f} with {history.models[-1]['n_pseudo']} pseudo-labels and {before.mean():.3f} "
-        f"without ({won} of {len(after)} rows won, {lost} lost)"
-    )
-    if abs(won - lost) <= 1.96 * np.sqrt(won + lost):
-        return f"{text}: nothing was gained beyond chance."
-    return f"{text}: self-training {'helped' if won > lost else 'did harm'}."
 
 
 def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, TestSet | None]:

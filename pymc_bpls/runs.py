@@ -1,0 +1,124 @@
+"""What a self-training run did, as a DataTree, and back from it to go on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_bpls.errors import CriterionError
+from pymc_bpls.problem import Problem
+from pymc_bpls.rows import Labeled
+
+
+@dataclass
+class History:
+    """What a run did: one entry a pseudo-label, one a model."""
+
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    models: list[dict[str, Any]] = field(default_factory=list)
+    right: list[np.ndarray] = field(default_factory=list)
+
+
+def history_dataset(history: History, problem: Problem) -> xr.Dataset:
+    """The pseudo-labels in the order in which they were added, over `step`."""
+    columns = ("candidate", "code", "score", "gap", "round", "n_labeled")
+    kinds = (int, int, float, float, int, int)
+    table: dict[str, np.ndarray] = {
+        name: np.array([step[name] for step in history.steps], dtype=kind) for name, kind in zip(columns, kinds, strict=True)
+    }
+    names = problem.classes.names
+    dataset = xr.Dataset(
+        {
+            "candidate": ("step", table["candidate"]),
+            "pseudo_label": ("step", names[table["code"]]),
+            **{name: ("step", table[name]) for name in columns[2:]},
+        },
+        coords={"step": np.arange(1, len(history.steps) + 1)},
+    )
+    return dataset.assign_coords({problem.index_name: ("step", problem.table.index[table["candidate"]])})
+
+
+def curve_dataset(history: History) -> xr.Dataset:
+    """Test accuracy and mean log score of the model with `n_pseudo` pseudo-labels; 0 is the supervised baseline."""
+    counts = [model["n_pseudo"] for model in history.models]
+    names = [name for name in ("accuracy", "log_score") if history.models and name in history.models[0]]
+    return xr.Dataset(
+        {name: ("n_pseudo", np.array([model[name] for model in history.models])) for name in names},
+        coords={"n_pseudo": counts},
+    )
+
+
+def verdict(history: History) -> str:
+    """Whether the last model predicts the test rows better than the supervised one, in one sentence.
+
+    Both models are judged on the same rows, so that only rows that one of them predicts right count (McNemar).
+    """
+    if not history.right:
+        return "No test rows were given, so whether self-training helped is unknown."
+    before, after = history.right[0], history.right[-1]
+    won, lost = int((after & ~before).sum()), int((before & ~after).sum())
+    text = (
+        f"Test accuracy is {after.mean():.3f} with {history.models[-1]['n_pseudo']} pseudo-labels and {before.mean():.3f} "
+        f"without ({won} of {len(after)} rows won, {lost} lost)"
+    )
+    if abs(won - lost) <= 1.96 * np.sqrt(won + lost):
+        return f"{text}: nothing was gained beyond chance."
+    return f"{text}: self-training {'helped' if won > lost else 'did harm'}."
+
+
+def labeled_dataset(labeled: Labeled, problem: Problem) -> xr.Dataset:
+    """D: its rows, labels and weights, the pseudo-labeled rows last and in the order in which they came."""
+    return xr.Dataset(
+        {"label": ("row", problem.classes.names[labeled.codes]), "weight": ("row", labeled.weights)},
+        coords={
+            "row": labeled.positions,
+            problem.index_name: ("row", problem.table.index[labeled.positions]),
+        },
+    )
+
+
+def test_dataset(positions: np.ndarray, codes: np.ndarray, history: History, problem: Problem) -> xr.Dataset:
+    """The test rows, their classes, and whether the supervised and the last model predict them right."""
+    return xr.Dataset(
+        {
+            "label": ("row", problem.classes.names[codes]),
+            "right_before": ("row", history.right[0]),
+            "right_after": ("row", history.right[-1]),
+        },
+        coords={"row": positions},
+    )
+
+
+def read_history(run: xr.DataTree, problem: Problem) -> tuple[History, Labeled]:
+    """The history of a run and D as it left it.
+
+    Raises
+    ------
+    CriterionError
+        The run is not one of this model's table.
+    """
+    try:
+        steps, curve, rows = (run[group].to_dataset() for group in ("history", "curve", "labeled"))
+        codes = problem.codes(steps["pseudo_label"].to_numpy())
+        labeled = Labeled(rows["row"].to_numpy(), problem.codes(rows["label"].to_numpy()), rows["weight"].to_numpy())
+    except KeyError as error:
+        raise CriterionError(f"run= lacks {error}, so it is no run of this model. Give what self_train returned.") from None
+    start = problem.labeled
+    same = np.array_equal(labeled.positions[: len(start)], start.positions)
+    if not same or len(labeled) != len(start) + len(codes):
+        raise CriterionError(
+            f"run= started from other labeled rows than the {len(start)} of this table. Resume it with the BPLS that made it."
+        )
+    columns = {name: steps[name].to_numpy().tolist() for name in ("candidate", "score", "gap", "round", "n_labeled")}
+    entries = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    models = [{"n_pseudo": int(n)} for n in curve["n_pseudo"].to_numpy()]
+    for name in curve.data_vars:
+        for model, value in zip(models, curve[name].to_numpy().tolist(), strict=True):
+            model[str(name)] = value
+    history = History([{**entry, "code": int(code)} for entry, code in zip(entries, codes, strict=True)], models)
+    if "test" in run:
+        history.right.extend(run["test"][name].to_numpy() for name in ("right_before", "right_after"))
+    return history, labeled
