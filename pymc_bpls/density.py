@@ -68,17 +68,17 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Density:
-    """Row log-likelihoods and log prior of one model on one table.
+    """Row log-likelihoods and log prior of one model on one table; `not_finite(theta)` names variables without a density.
 
     `row(theta, label, *rows)` is ℓ of one row, its inputs with leading dimension 1; `data` are the table's row inputs, its
-    positions first, then the values of `leaves`. Without `sliced`, `row` evaluates the whole table.
+    positions first, then the values of the leaves of `graph`. Where that is not sliced, `row` evaluates the whole table.
     """
 
     row: Callable[..., jax.Array]
     prior: Callable[[jax.Array], jax.Array]
+    not_finite: Callable[[np.ndarray], list[str]]
     data: tuple[np.ndarray, ...]
-    leaves: tuple[Variable, ...]
-    sliced: bool
+    graph: RowGraph
     class_values: np.ndarray
     parameters: Parameters
     start: np.ndarray
@@ -116,7 +116,9 @@ def label_root(value: Variable) -> Variable:
     return value
 
 
-def make_source(model: pm.Model, label: Variable, givens: dict[Variable, np.ndarray], n_rows: int, initial: Any) -> Source:
+def make_source(
+    model: pm.Model, label: Variable, givens: dict[Variable, np.ndarray], n_rows: int, declared: int, initial: Any
+) -> Source:
     """Where each value variable sits in the joined vector, in PyMC's own order."""
     values: dict[Variable, tuple[int, tuple[int, ...]]] = {}
     start = 0
@@ -124,38 +126,48 @@ def make_source(model: pm.Model, label: Variable, givens: dict[Variable, np.ndar
         shape = np.shape(initial[variable.name])
         values[variable] = (start, shape)
         start += int(np.prod(shape, dtype=int))
-    return Source(values, label, givens, n_rows)
+    return Source(values, label, givens, n_rows, declared)
 
 
 def make_density(
-    model: pm.Model, target: Variable, source: Source, classes: Classes, initial: Any, *, declared: int
+    model: pm.Model,
+    log_lik: Variable,
+    prior_terms: list[Variable],
+    source: Source,
+    classes: Classes,
+    initial: Any,
 ) -> Density:
     """The JAX functions of `model`, with rows sliced where that reproduces the whole table.
 
-    `declared` is the number of rows in the model; the table has more of them where a pool was appended.
+    `log_lik` and `prior_terms` are from `split_terms`.
 
     Raises
     ------
     ModelError
-        The prior or a Potential reaches the labels; rows are dependent given θ; an operation has no JAX version.
+        Rows are dependent given θ; an operation has no JAX version.
+    RowError
+        A pool is given, and the likelihood holds constants of the declared length.
     """
-    log_lik, prior_terms = split_terms(model, target, source.label)
-    if declared != source.n_rows:
-        _check_constants(source, log_lik, declared)
+    if source.declared != source.n_rows:
+        _check_constants(source, log_lik, source.declared)
     table = table_graph(source, log_lik)
     graph, row = _verified(source, log_lik, table, classes, _start(model, initial))
     theta, parts = source.theta()
-    priors = jaxify([theta], remake(prior_terms, {**_held_constant(prior_terms, source), **parts}))
+    names = [v.name for v in (*model.free_RVs, *model.potentials)]
+    priors = jaxify([theta], remake(prior_terms, {**held_constant(prior_terms, source), **parts}))
 
     def prior(theta: jax.Array) -> jax.Array:
         return sum((term.sum() for term in map(jnp.asarray, priors(theta))), jnp.zeros(()))
 
+    def not_finite(theta: np.ndarray) -> list[str]:
+        return [name for name, term in zip(names, priors(jnp.asarray(theta)), strict=False) if not np.isfinite(term).all()]
+
     return Density(
         row=row,
         prior=prior,
+        not_finite=not_finite,
         data=graph.data,
-        leaves=graph.leaves,
-        sliced=graph.sliced,
+        graph=graph,
         class_values=classes.values,
         parameters=_parameters(model, source),
         start=_start(model, initial),
@@ -163,14 +175,16 @@ def make_density(
     )
 
 
-def _held_constant(outputs: list[Variable], source: Source) -> dict[Variable, Variable]:
+def held_constant(outputs: list[Variable], source: Source) -> dict[Variable, Variable]:
     """What `outputs` need besides the parameters, evaluated once."""
     leaves = frontier(outputs, set(source.values))
     return {leaf: constant(leaf, value) for leaf, value in zip(leaves, evaluate(leaves, source.givens), strict=True)}
 
 
 def _start(model: pm.Model, initial: Any) -> np.ndarray:
-    return np.concatenate([np.ravel(np.asarray(initial[v.name], dtype=float)) for v in model.value_vars])
+    """The initial point, 0 where a transform has none (ordered values that start equal)."""
+    start = np.concatenate([np.ravel(np.asarray(initial[v.name], dtype=float)) for v in model.value_vars])
+    return np.where(np.isfinite(start), start, 0.0)
 
 
 def _check_constants(source: Source, log_lik: Variable, declared: int) -> None:
@@ -185,7 +199,13 @@ def _check_constants(source: Source, log_lik: Variable, declared: int) -> None:
 
 
 def split_terms(model: pm.Model, target: Variable, label: Variable) -> tuple[Variable, list[Variable]]:
-    """Row log-likelihood terms that the label reaches, added up, and the terms of log π."""
+    """Row log-likelihood terms that the label reaches, added up, and the terms of log π.
+
+    Raises
+    ------
+    ModelError
+        The prior or a Potential reaches the labels, or the likelihood does not contain them.
+    """
     terms = dict(
         zip(
             model.observed_RVs,
@@ -302,7 +322,7 @@ def _parameters(model: pm.Model, source: Source) -> Parameters:
     theta, parts = source.theta()
     free = list(model.free_RVs)
     outputs = model.replace_rvs_by_values(free)
-    constrain = jaxify([theta], remake(outputs, {**_held_constant(outputs, source), **parts}))
+    constrain = jaxify([theta], remake(outputs, {**held_constant(outputs, source), **parts}))
     coords = {dim: np.asarray(values) for dim, values in model.coords.items() if values is not None}
     dims = {rv.name: tuple(model.named_vars_to_dims[rv.name]) for rv in free if rv.name in model.named_vars_to_dims}
     shown = {rv.name: tuple(dim for dim in dims.get(rv.name, ())) for rv in free}

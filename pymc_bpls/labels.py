@@ -71,7 +71,9 @@ def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _one_dimensional(y: Any) -> Any:
     values = y if isinstance(y, pd.Series | pd.Categorical | pd.Index) else getattr(y, "values", y)
     if isinstance(values, np.ma.MaskedArray):
-        values = np.where(np.ma.getmaskarray(values), None, values.data.astype(object))
+        known = values.data.astype(object)
+        known[np.ma.getmaskarray(values)] = None
+        values = known
     if not isinstance(values, pd.Series | pd.Categorical | pd.Index):
         values = np.asarray(values, dtype=None if isinstance(values, np.ndarray) else object)
         if values.ndim != 1:

@@ -17,6 +17,7 @@ import scipy.linalg
 import xarray as xr
 
 from pymc_bpls.errors import ModeError
+from pymc_bpls.failures import Derivatives, Failure, explain
 
 DECREMENT = 1e-9
 ROUNDED_DECREMENT = 1e-6
@@ -26,9 +27,7 @@ SAME_BASIN = 10.0
 _MOST_STEPS = 200
 _HALVINGS = 30
 _RESTARTS = 6
-_NAMED = 6
-
-Derivatives = Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]
+_FAR_OFF = 15.0
 
 
 @dataclass(frozen=True)
@@ -46,15 +45,6 @@ class Mode:
     def log_integral(self) -> float:
         """Laplace's log ∫ exp S = S(θ̃) + (q/2) log 2π − ½ log det H."""
         return self.value + 0.5 * len(self.theta) * np.log(2 * np.pi) - 0.5 * self.log_det
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Where Newton's method ended without a mode: `kind`, the point, and the directions that are to blame (q, d)."""
-
-    kind: str
-    theta: np.ndarray
-    directions: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -93,7 +83,13 @@ class LaplaceFit:
 
 
 def find_mode(
-    derivatives: Derivatives, start: np.ndarray, names: Sequence[str], *, prior: bool, n_rows: int, warm: bool = False
+    derivatives: Derivatives,
+    start: np.ndarray,
+    names: Sequence[str],
+    *,
+    prior: bool,
+    n_rows: int,
+    not_finite: Callable[[np.ndarray], Sequence[str]] = lambda theta: [],
 ) -> Mode:
     """The verified mode of S from `start`, or from starts jittered around it where that fails.
 
@@ -110,28 +106,30 @@ def find_mode(
         if isinstance(outcome, Mode):
             return outcome
         failures.append(outcome)
-        if warm or outcome.kind in ("singular", "runaway"):
+        if outcome.kind in ("singular", "runaway"):
             break
-    raise ModeError(_explain(failures, derivatives, names, prior=prior, n_rows=n_rows))
+    raise ModeError(explain(failures, derivatives, names, prior=prior, n_rows=n_rows, not_finite=not_finite(start)))
 
 
 def newton(derivatives: Derivatives, start: np.ndarray) -> Mode | Failure:
     """Newton's method for a maximum, along |H| where H is indefinite, each step halved until S increases.
 
-    A flat direction at the end that was not flat at the start is one in which S has no maximum ("runaway").
+    A direction that is flat at the end, though it was not at the start, far away in terms of the curvature there, is one in
+    which S has no maximum ("runaway").
     """
     theta, last_decrement, last_log_det, step = start, np.inf, np.nan, np.zeros_like(start)
     value, gradient, hessian = derivatives(theta)
     if not _finite(value, gradient, hessian):
-        return Failure("start", theta, np.empty((len(theta), 0)))
-    flat_kind = "singular" if _factor(hessian) is None else "runaway"
+        return Failure("start", start, theta, np.empty((len(theta), 0)))
+    first = hessian
     for steps in range(_MOST_STEPS):
         factor = _factor(hessian)
         if factor is None:
             direction, flat = _absolute_direction(hessian, gradient)
             decrement, log_det = np.sqrt(max(gradient @ direction, 0.0)), np.nan
             if decrement <= ROUNDED_DECREMENT:
-                return Failure(flat_kind if flat.size else "saddle", theta, flat)
+                kind = "saddle" if not flat.size else "runaway" if _left(first, theta - start) else "singular"
+                return Failure(kind, start, theta, flat)
         else:
             direction = scipy.linalg.cho_solve((factor, True), gradient)
             decrement = np.sqrt(max(gradient @ direction, 0.0))
@@ -141,11 +139,16 @@ def newton(derivatives: Derivatives, start: np.ndarray) -> Mode | Failure:
                 return Mode(theta, value, hessian, float(log_det), float(decrement), steps)
         moved = _line_search(derivatives, theta, value, direction, decrement)
         if moved is None:
-            return Failure("stuck", theta, direction[:, None])
+            return Failure("stuck", start, theta, direction[:, None])
         step = moved[0] - theta
         theta, value, gradient, hessian = moved
         last_decrement, last_log_det = decrement, log_det
-    return Failure("runaway", theta, step[:, None])
+    return Failure("runaway" if _left(first, theta - start) else "stuck", start, theta, step[:, None])
+
+
+def _left(curvature: np.ndarray, move: np.ndarray) -> bool:
+    """Whether a move is far in terms of a positive definite curvature."""
+    return _factor(curvature) is not None and float(move @ curvature @ move) > _FAR_OFF**2
 
 
 def _finite(value: float, gradient: np.ndarray, hessian: np.ndarray) -> bool:
@@ -198,68 +201,6 @@ def condition_number(hessian: np.ndarray) -> float:
     """Condition number of H scaled to a unit diagonal."""
     values, _, _ = _scaled_eigen(hessian)
     return float(values[-1] / values[0])
-
-
-def _explain(failures: Sequence[Failure], derivatives: Derivatives, names: Sequence[str], *, prior: bool, n_rows: int) -> str:
-    failure = next((f for f in failures if f.kind in ("singular", "runaway")), failures[0])
-    if failure.kind == "stuck":
-        kinks = _kinks(derivatives, failure.theta)
-        if kinks.size:
-            blamed = ", ".join(f'"{names[k]}"' for k in kinks[:_NAMED])
-            return (
-                f"The log-posterior has a kink in {blamed}, so that it has no Hessian at its mode. "
-                "Use a smooth density (Normal, Student-t) in place of a Laplace prior or a relu."
-            )
-    blamed = _loads(failure, names)
-    if failure.kind == "start":
-        return "The log-density is not finite where the model starts. Give the variables a start with initval= or initvals=."
-    if not prior:
-        if failure.kind == "singular":
-            return (
-                f"The {n_rows} labeled rows do not identify {blamed}, so that there is no unique maximum-likelihood "
-                f'estimate of the {len(names)} parameters. Use a criterion with the prior, as "ppp".'
-            )
-        return (
-            f"The likelihood grows without bound along {blamed}: the labeled rows are separated in that direction. "
-            'Use a criterion with the prior, as "ppp".'
-        )
-    if failure.kind == "singular":
-        return (
-            f"The Hessian at the mode is singular along {blamed}: these parameters are not identified. "
-            "Give them a proper prior or drop what is redundant."
-        )
-    if failure.kind == "runaway":
-        return (
-            f"The log-posterior has no finite mode: it grows along {blamed}. Give these parameters a proper prior; "
-            "for the scale of a hierarchy use a non-centered form."
-        )
-    return (
-        f"No mode of the log-posterior was found from {len(failures)} starts; the last stopped at {blamed}. "
-        "Give a better start with initvals=, or a simpler model."
-    )
-
-
-def _loads(failure: Failure, names: Sequence[str]) -> str:
-    """The parameters that load on the directions to blame, the heaviest first, with signs for a single direction."""
-    directions = failure.directions if failure.directions.size else failure.theta[:, None]
-    size = np.abs(directions).max(axis=1)
-    heavy = [k for k in np.argsort(-size) if size[k] > 0.1 * size.max()]
-    sign = np.sign(directions[:, 0])
-    text = ", ".join(f'{"-" if directions.shape[1] == 1 and sign[k] < 0 else ""}"{names[k]}"' for k in heavy[:_NAMED])
-    return text + (f" and {len(heavy) - _NAMED} more" if len(heavy) > _NAMED else "")
-
-
-def _kinks(derivatives: Derivatives, theta: np.ndarray) -> np.ndarray:
-    """Parameters in which the gradient jumps at θ."""
-    found = []
-    for k in range(len(theta)):
-        shift = np.zeros_like(theta)
-        shift[k] = 1e-5 * (1 + abs(theta[k]))
-        (_, above, h1), (_, below, h2) = derivatives(theta + shift), derivatives(theta - shift)
-        smooth = 2 * shift[k] * max(abs(h1[k, k]), abs(h2[k, k]))
-        if abs(above[k] - below[k]) > 100 * smooth + 1e-2:
-            found.append(k)
-    return np.array(found, dtype=int)
 
 
 def as_fit(mode: Mode, named: xr.Dataset, labels: Sequence[str], log_evidence: float | None) -> LaplaceFit:

@@ -46,7 +46,11 @@ class Predictive:
         total = len(self.density.data[0])
         size = min(_ROWS_AT_ONCE, 1 << (total - 1).bit_length())
         parts = []
-        for first in range(0, max(len(positions), 1), size):
+        if not len(positions):
+            return self.over_rows(
+                name, function, np.zeros(1, int), *arguments, codes=None if codes is None else np.zeros(1, int)
+            )[:0]
+        for first in range(0, len(positions), size):
             picked = np.resize(np.arange(first, min(first + size, len(positions))), size)
             coded = () if codes is None else (codes[picked],)
             part = self.engine.compiler(name, function, *arguments, *coded, self.density.take(positions[picked]))

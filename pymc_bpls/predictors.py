@@ -10,7 +10,7 @@ Derivatives in η (p of them, elementwise) and matrix products then replace deri
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -19,9 +19,10 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors, io_toposort
+from pytensor.tensor.elemwise import Elemwise
 
 from pymc_bpls.jaxify import jaxify
-from pymc_bpls.slicing import PLAIN, RowGraph, depends, remake
+from pymc_bpls.slicing import GATHERS, PLAIN, RowGraph, depends, remake
 
 MOST_PREDICTORS = 8
 _PAIRS = 4
@@ -43,10 +44,11 @@ def find_predictors(graph: RowGraph, start: np.ndarray) -> Predictors | None:
     """The linear predictors of one row, or None where there are more than 8, or not fewer than parameters."""
     if not graph.sliced:
         return None
+    graph = replace(graph, log_lik=_gather_first(graph.log_lik))
     cut = _cut(graph, start)
     if not cut:
         return None
-    sizes = [int(np.prod(_static_shape(variable), dtype=int)) for variable in cut]
+    sizes = [_size(variable) for variable in cut]
     if sum(sizes) > 1 and 2 * sum(sizes) > min(2 * MOST_PREDICTORS, len(start)):
         return None
     flat = pt.concatenate([variable.ravel() for variable in cut])
@@ -66,6 +68,27 @@ def find_predictors(graph: RowGraph, start: np.ndarray) -> Predictors | None:
         log_lik=lambda eta, label, *rows: log_lik(eta, label, *rows)[0][0],
         size=sum(sizes),
     )
+
+
+def _gather_first(log_lik: Variable) -> Variable:
+    """The graph with f(z)[g] written as f(z[g]): a row then depends on its own group's entries of z alone."""
+
+    def gather(vector: Variable, index: Variable) -> Variable:
+        node = vector.owner
+        if node is None or not isinstance(node.op, Elemwise):
+            return vector[index]
+        return node.op(*(part if part.type.broadcastable == (True,) else gather(part, index) for part in node.inputs))
+
+    lifted = {
+        node.outputs[0]: gather(node.inputs[0], node.inputs[1])
+        for node in io_toposort([], [log_lik])
+        if isinstance(node.op, GATHERS)
+        and len(node.inputs) == 2
+        and node.inputs[0].type.ndim == 1
+        and node.inputs[1].type.ndim == 1
+    }
+    [out] = remake([log_lik], lifted)
+    return out
 
 
 def _static_shape(variable: Variable) -> tuple[int, ...]:
@@ -89,8 +112,22 @@ def _cut(graph: RowGraph, start: np.ndarray) -> list[Variable]:
     cut: dict[Variable, None] = {}
     for node in nodes:
         if any(output in of_theta and output not in affine for output in node.outputs):
-            cut.update((variable, None) for variable in node.inputs if variable in affine)
+            cut.update((_narrowest(variable, affine, graph.theta), None) for variable in node.inputs if variable in affine)
     return _independent(list(cut), graph.theta)
+
+
+def _narrowest(variable: Variable, affine: set[Variable], theta: Variable) -> Variable:
+    """The affine variable with the fewest entries through which alone `variable` depends on θ."""
+    size = _size(variable)
+    for below in ancestors([variable]):
+        narrower = below in affine and below is not theta and _size(below) < size
+        if narrower and theta not in set(ancestors([variable], blockers=[below])):
+            return _narrowest(below, affine, theta)
+    return variable
+
+
+def _size(variable: Variable) -> int:
+    return int(np.prod(_static_shape(variable), dtype=int))
 
 
 def _affine(graph: RowGraph, tested: Sequence[Variable], start: np.ndarray) -> list[Variable]:
@@ -101,7 +138,7 @@ def _affine(graph: RowGraph, tested: Sequence[Variable], start: np.ndarray) -> l
     rng = np.random.default_rng(0)
     passed = np.ones(len(tested), dtype=bool)
     with np.errstate(all="ignore"):
-        for row in rng.integers(0, len(graph.data[0]), _ROWS):
+        for row in rng.choice(_finite_rows(graph), _ROWS):
             inputs = [values[row : row + 1] for values in graph.data]
             for _ in range(_PAIRS):
                 first, second = (start + rng.normal(size=len(start)) * rng.choice([0.5, 3.0]) for _ in range(2))
@@ -113,6 +150,14 @@ def _affine(graph: RowGraph, tested: Sequence[Variable], start: np.ndarray) -> l
                         error = np.abs(value - (t * v1 + (1 - t) * v2)).max()
                         passed[i] &= bool(error <= _TOLERANCE * scale)
     return [variable for variable, good in zip(tested, passed, strict=True) if good]
+
+
+def _finite_rows(graph: RowGraph) -> np.ndarray:
+    """Positions of rows whose data are finite; all rows where there are none."""
+    finite = np.ones(len(graph.data[0]), dtype=bool)
+    for values in graph.data:
+        finite &= np.isfinite(values.reshape(len(values), -1).astype(float)).all(axis=1)
+    return np.flatnonzero(finite) if finite.any() else np.arange(len(finite))
 
 
 def _independent(cut: list[Variable], theta: Variable) -> list[Variable]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pymc as pm
+import xarray as xr
 from pytensor.graph.basic import Variable
 
 from pymc_bpls.density import Density, hierarchical, label_root, make_density, make_source, split_terms
 from pymc_bpls.errors import LabelError, ModelError, RowError
+from pymc_bpls.groups import check_groups
 from pymc_bpls.labels import Classes, find_classes
 from pymc_bpls.refusals import check_model, check_target, find_target
 from pymc_bpls.rows import (
@@ -46,8 +48,14 @@ class Problem:
     classes: Classes
     density: Density
     source: Source
-    label: Variable
+    log_lik: Variable
+    prior_terms: list[Variable]
     proper: bool
+
+    @property
+    def label(self) -> Variable:
+        """What holds the labels in the model's graph."""
+        return self.source.label
 
     @cached_property
     def hierarchy(self) -> list[tuple[str, str]]:
@@ -65,6 +73,11 @@ class Problem:
         """The coordinate that carries the user's index."""
         name = self.table.index.name
         return name if isinstance(name, str) and name not in ("candidate", "label", "row", "class") else "index"
+
+    def with_coords(self, result: xr.Dataset, candidates: np.ndarray, codes: np.ndarray) -> xr.Dataset:
+        """`result` over `candidate` (and `label`) with positions, class names and the user's index."""
+        named = result.assign_coords(label=self.classes.names) if codes.ndim == 2 else result
+        return named.assign_coords({"candidate": candidates, self.index_name: ("candidate", self.table.index[candidates])})
 
     def positions(self, rows: Any, name: str) -> np.ndarray:
         """Row positions, checked against the table."""
@@ -96,13 +109,12 @@ class Problem:
     def with_rows(self, rows: Mapping[str, Any]) -> tuple[Density, np.ndarray]:
         """The density on the table with `rows` of the data containers appended, and the positions of these rows."""
         n = self.source.n_rows
-        if not self.density.sliced:
+        if not self.density.graph.sliced:
             raise RowError(
                 "Rows of this model cannot be evaluated apart from its table. Put the test rows into the table, and give "
                 "test= their positions."
             )
-        declared = {v: value for v, value in self.source.givens.items() if np.ndim(value)}
-        pool = read_pool(self.model, rows, self.label, self._likelihood, self._declared_rows(declared))
+        pool = read_pool(self.model, rows, self.label, self.log_lik, self.source.declared)
         givens = dict(self.source.givens)
         for variable, extended in pool.givens.items():
             if np.ndim(extended):
@@ -110,7 +122,7 @@ class Problem:
                 givens[variable] = np.concatenate([table, extended[len(extended) - pool.size :]])
             else:
                 givens[variable] = np.asarray(n + pool.size)
-        leaves = evaluate(self.density.leaves, givens)
+        leaves = evaluate(self.density.graph.leaves, givens)
         data = (np.arange(n + pool.size), *(np.asarray(value) for value in leaves))
         for old, new in zip(self.density.data, data, strict=True):
             if len(new) != n + pool.size or not np.array_equal(old, new[:n], equal_nan=True):
@@ -121,15 +133,6 @@ class Problem:
         positions = np.arange(n, n + pool.size)
         check_finite({f"test= data of shape {array.shape}": array for array in data}, positions, {})
         return replace(self.density, data=data), positions
-
-    @property
-    def _likelihood(self) -> Variable:
-        return split_terms(self.model, self.model[self.name], self.source.label)[0]
-
-    def _declared_rows(self, declared: Mapping[Variable, np.ndarray]) -> int:
-        held = containers(self.model)
-        lengths = [len(v.get_value(borrow=True)) for v in held.values() if v in declared]
-        return lengths[0] if lengths else self.source.n_rows
 
 
 def declare(
@@ -148,17 +151,28 @@ def declare(
     check_target(rv)
     label = label_root(model.rvs_to_values[rv])
     observed = np.asarray(evaluate([label], {})[0])
-    log_lik, _ = split_terms(model, rv, label)
+    log_lik, prior_terms = split_terms(model, rv, label)
     rows = read_pool(model, pool, label, log_lik, len(observed))
     initial = initial_point(model, initvals)
     _check_latent(model, initial, rows, len(observed))
-    found = find_classes(rv, classes, lambda variable: evaluate([variable], {})[0], observed.shape[1:], label.type.dtype)
+    found = find_classes(rv, classes, _evaluator(model, initial), observed.shape[1:], label.type.dtype)
     table = _table(model, rv, observed, found, rows, unlabeled, index)
-    source = make_source(model, label, rows.givens, len(observed) + rows.size, initial)
-    density = make_density(model, rv, source, found, initial, declared=len(observed))
+    source = make_source(model, label, rows.givens, len(observed) + rows.size, len(observed), initial)
+    check_groups(model, source, log_lik)
+    density = make_density(model, log_lik, prior_terms, source, found, initial)
     _check_data(model, label, density, rows, table)
     proper = not any(type(free.owner.op).__name__ in _IMPROPER for free in model.free_RVs)
-    return Problem(model, rv.name, table, found, density, source, label, proper)
+    return Problem(model, rv.name, table, found, density, source, log_lik, prior_terms, proper)
+
+
+def _evaluator(model: pm.Model, initial: Mapping[str, Any]) -> Callable[[Variable], Any]:
+    """The value of a variable of the model at the initial point; nothing is drawn."""
+    start = {variable: np.asarray(initial[variable.name]) for variable in model.value_vars}
+
+    def value(variable: Variable) -> Any:
+        return evaluate(model.replace_rvs_by_values([variable]), start)[0]
+
+    return value
 
 
 def initial_point(model: pm.Model, initvals: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -193,9 +207,16 @@ def _table(
     mask, sentinel = candidate_mask(unlabeled, observed, pool.size)
     codes = classes.codes(observed, rv.name, ~mask[: len(observed)], sentinel)
     codes = np.r_[codes, np.full(pool.size, -1)]
-    dim = (model.named_vars_to_dims.get(rv.name) or (None,))[0]
-    coords = model.coords.get(dim) if dim is not None else None
-    return Table(codes, np.flatnonzero(mask), row_index(index, pool, coords, len(codes), name=rv.name))
+    return Table(
+        codes, np.flatnonzero(mask), row_index(index, pool, _row_coords(model, rv, len(observed)), len(codes), name=rv.name)
+    )
+
+
+def _row_coords(model: pm.Model, rv: Variable, n: int) -> Any:
+    """The model's coords of the rows, from the dims of the labels or of a container with a value for each row."""
+    names = [name for name, data in containers(model).items() if np.shape(data.get_value(borrow=True))[:1] == (n,)]
+    dims = [dim for name in (rv.name, *names) for dim in (model.named_vars_to_dims.get(name) or ())[:1]]
+    return next((model.coords[dim] for dim in dims if model.coords.get(dim) is not None), None)
 
 
 def _check_data(model: pm.Model, label: Variable, density: Density, pool: Pool, table: Table) -> None:

@@ -91,6 +91,7 @@ class Engine:
             self.density.parameters.labels,
             prior=prior,
             n_rows=len(held),
+            not_finite=self.density.not_finite,
         )
 
     def _derivatives(self, labeled: Labeled, k: float, prior: bool) -> Derivatives:

@@ -80,7 +80,7 @@ def labeled_dataset(labeled: Labeled, problem: Problem) -> xr.Dataset:
     )
 
 
-def test_dataset(positions: np.ndarray, codes: np.ndarray, history: History, problem: Problem) -> xr.Dataset:
+def held_out_dataset(positions: np.ndarray, codes: np.ndarray, history: History, problem: Problem) -> xr.Dataset:
     """The test rows, their classes, and whether the supervised and the last model predict them right."""
     return xr.Dataset(
         {

@@ -63,6 +63,11 @@ class Scorer:
             return log_softmax(self.predictive.log_mean_lik(mode, positions, normalised=True))
         return self.predictive.log_probabilities(mode.theta, positions)
 
+    def codes(self, rule: LabelRule, labeled: Labeled, mode: Mode, candidates: np.ndarray) -> np.ndarray:
+        """The classes to score for each candidate, shape (m,) or (m, K)."""
+        present = np.isin(np.arange(len(self.problem.classes)), labeled.codes)
+        return rule.codes(self.log_probabilities(mode, candidates), present)
+
     def score(
         self, settings: Settings, labeled: Labeled, mode: Mode, candidates: np.ndarray, shared: np.ndarray | None = None
     ) -> tuple[xr.Dataset, np.ndarray]:
@@ -70,9 +75,7 @@ class Scorer:
 
         `shared` is where to start looking for that mode.
         """
-        present = np.isin(np.arange(len(self.problem.classes)), labeled.codes)
-        log_p = self.log_probabilities(mode, candidates)
-        codes = settings.rule.codes(log_p, present)
+        codes = self.codes(settings.rule, labeled, mode, candidates)
         pairs = np.repeat(candidates, codes.size // max(len(candidates), 1)), codes.ravel()
         dims = ("candidate",) if codes.ndim == 1 else ("candidate", "label")
         if isinstance(settings.criterion, FitCriterion):
@@ -80,7 +83,8 @@ class Scorer:
             result = xr.Dataset({"score": (dims, settings.criterion.score(view).reshape(codes.shape))})
             start = mode.theta
         else:
-            result, start = self._laplace(settings, labeled, mode, pairs, codes.shape, dims, shared)
+            with np.errstate(all="ignore"):
+                result, start = self._laplace(settings, labeled, mode, pairs, codes.shape, dims, shared)
         return self._finished(result, candidates, codes), start
 
     def _laplace(
@@ -144,19 +148,14 @@ class Scorer:
         scores = result["score"].to_numpy()
         finite = np.isfinite(scores) & result.get("converged", xr.ones_like(result["score"], dtype=bool)).to_numpy()
         result["score"] = result["score"].where(finite)
-        chosen = codes
-        if codes.ndim == 2:
-            result = result.assign_coords(label=names)
-            chosen = np.where(finite, scores, -np.inf).argmax(axis=1)
+        chosen = codes if codes.ndim == 1 else np.where(finite, scores, -np.inf).argmax(axis=1)
         result["pseudo_label"] = ("candidate", names[chosen])
-        result = result.assign_coords(candidate=candidates)
-        index_name = self.problem.index_name
-        result = result.assign_coords({index_name: ("candidate", self.problem.table.index[candidates])})
-        bad = candidates[~finite] if finite.ndim == 1 else candidates[~finite.any(axis=1)]
+        result = self.problem.with_coords(result, candidates, codes)
+        bad = candidates[~finite.reshape(len(candidates), -1).all(axis=1)]
         if bad.size:
             warnings.warn(
-                f"{bad.size} of {len(candidates)} candidates have no finite score (the first: row {bad[0]}). "
-                "They are never selected; look for far-away values in these rows.",
+                f"{bad.size} of {len(candidates)} candidates have no finite score{' for some class' * (codes.ndim == 2)} "
+                f"(the first: row {bad[0]}). They are never selected with it; look for far-away values in these rows.",
                 BPLSWarning,
                 stacklevel=4,
             )

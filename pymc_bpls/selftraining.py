@@ -21,7 +21,7 @@ Stop = Callable[[xr.Dataset], str | None]
 
 
 @dataclass(frozen=True)
-class TestSet:
+class HeldOut:
     """Rows whose classes are known to the evaluation and never to the run."""
 
     positions: np.ndarray
@@ -56,7 +56,7 @@ class Plan:
     stop: Sequence[Stop]
     balance: ClassBalance | None
     pseudo_weight: float
-    test: TestSet | None
+    test: HeldOut | None
 
     def __post_init__(self) -> None:
         if self.rounds is not None and self.rounds < 0:
@@ -163,7 +163,7 @@ class Run:
         return chosen
 
 
-def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, TestSet | None]:
+def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, HeldOut | None]:
     """The test set of a run, and the scorer that can predict it: `test` is (positions, labels) or (new rows, labels)."""
     if test is None:
         return scorer, None
@@ -177,7 +177,7 @@ def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, TestSet | None]:
         scorer = scorer.on(density)
     else:
         positions = problem.positions(rows, "test=")
-    return scorer, TestSet(positions, problem.encode(labels, len(positions)))
+    return scorer, HeldOut(positions, problem.encode(labels, len(positions)))
 
 
 def read_balance(class_balance: Any, scorer: Scorer) -> ClassBalance | None:

@@ -18,15 +18,23 @@ from typing import Any
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
+import pytensor.tensor.subtensor
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors, io_toposort
+from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.shape import Reshape, SpecifyShape
 
 PLAIN = Mode(linker="py", optimizer=None)
 _MOST_AMBIGUOUS = 5
+# PyTensor 3 has one operation for what were two
+GATHERS = tuple(
+    getattr(pytensor.tensor.subtensor, name)
+    for name in ("AdvancedSubtensor", "AdvancedSubtensor1")
+    if hasattr(pytensor.tensor.subtensor, name)
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,7 @@ class RowGraph:
     data: tuple[np.ndarray, ...]
     log_lik: Variable
     sliced: bool
+    gathers: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,18 +60,25 @@ class Source:
     """The parts of a model's log-density graph that later vary: the parameters and the labels.
 
     `values` maps a value variable to (start, shape) in the joined vector; `label` is the root that holds the labels;
-    `givens` replaces data containers by the arrays of the extended table.
+    `givens` replaces data containers by the arrays of the extended table, which has `n_rows` rows where the model was declared
+    on `declared`.
     """
 
     values: Mapping[Variable, tuple[int, tuple[int, ...]]]
     label: Variable
     givens: Mapping[Variable, np.ndarray]
     n_rows: int
+    declared: int
 
     @property
     def dimension(self) -> int:
         """q, the number of unconstrained parameters."""
         return sum(int(np.prod(shape, dtype=int)) for _, shape in self.values.values())
+
+    @property
+    def lengths(self) -> frozenset[int]:
+        """What the number of rows is in the model's graph."""
+        return frozenset((self.n_rows, self.declared))
 
     def dynamic(self) -> set[Variable]:
         """The roots on which the frontier must not depend."""
@@ -108,7 +124,7 @@ def evaluate(variables: Sequence[Variable], givens: Mapping[Variable, np.ndarray
     held: dict[Variable, Any] = {v: v.data for v in variables if isinstance(v, Constant)}
     open_ = [variable for variable in variables if variable not in held]
     if open_:
-        narrow = [v for v in ancestors(open_) if isinstance(v, Constant) and _wide(v) != v.type.dtype]
+        narrow = [v for v in ancestors(open_) if isinstance(v, Constant) and _wide(v) != getattr(v.type, "dtype", None)]
         replace = {variable: constant(variable, value) for variable, value in givens.items()}
         replace.update((variable, constant(variable, variable.data)) for variable in narrow)
         values = pytensor.function([], remake(open_, replace), mode=PLAIN, on_unused_input="ignore")()
@@ -121,13 +137,16 @@ def remake(
     replace: Mapping[Variable, Variable],
     *,
     row_inputs: Iterable[Variable] = (),
-    n_rows: int = -1,
+    lengths: frozenset[int] = frozenset(),
+    size: int = 1,
     position: Variable | None = None,
+    checked: bool = True,
 ) -> list[Variable]:
     """`outputs` with variables replaced and every node above them made anew.
 
-    A node that meets a row input drops the table's length `n_rows` from what it allocates or reshapes to, and, where
-    `position` is given, gathers its parameter-dependent inputs of that length at the row's position.
+    A node that meets a row input has the table's length (one of `lengths`) in what it allocates or reshapes to replaced by
+    `size`, and, where `position` is given, gathers its parameter-dependent inputs of that length at the rows' positions.
+    Without `checked`, PyMC's checks of parameters are left out.
     """
     made = dict(replace)
     of_row = set(row_inputs)
@@ -148,12 +167,12 @@ def remake(
             for variable in node.outputs:
                 memo.setdefault(variable, variable)
             return
-        if isinstance(node.op, SpecifyShape):
+        if isinstance(node.op, SpecifyShape) or (isinstance(node.op, CheckAndRaise) and not checked):
             memo[node.outputs[0]] = inputs[0]
             return
         row = any(variable in of_row for variable in inputs)
         if row:
-            inputs = _one_row(node.op, inputs, of_row, n_rows, position)
+            inputs = _of_rows(node.op, inputs, of_row, lengths, size, position)
         for old, new in zip(node.outputs, node.op.make_node(*inputs).outputs, strict=True):
             memo.setdefault(old, new)
             if row:
@@ -167,33 +186,35 @@ def remake(
     return [known(variable) for variable in outputs]
 
 
-def _one_row(op: Any, inputs: list[Variable], of_row: set[Variable], n_rows: int, position: Variable | None) -> list[Variable]:
+def _of_rows(
+    op: Any, inputs: list[Variable], of_row: set[Variable], lengths: frozenset[int], size: int, position: Variable | None
+) -> list[Variable]:
     """The inputs of a node that meets a row input, with the table's length taken out of them."""
     if isinstance(op, Alloc):
-        return [inputs[0], *(_shorten(length, n_rows) for length in inputs[1:2]), *inputs[2:]]
+        return [inputs[0], *(_shorten(length, lengths, size) for length in inputs[1:2]), *inputs[2:]]
     if isinstance(op, Reshape):
-        return [inputs[0], _shorten(inputs[1], n_rows)]
+        return [inputs[0], _shorten(inputs[1], lengths, size)]
     if position is None:
         return inputs
-    return [_gather(variable, of_row, n_rows, position) for variable in inputs]
+    return [_gather(variable, of_row, lengths, position) for variable in inputs]
 
 
-def _shorten(length: Variable, n_rows: int) -> Variable:
-    """A shape, or its leading entry, with the table's length replaced by one row."""
+def _shorten(length: Variable, lengths: frozenset[int], size: int) -> Variable:
+    """A shape, or its leading entry, with the table's length replaced by `size`."""
     if not isinstance(length, Constant):
         return length
     shape = np.array(length.data)
     first = np.atleast_1d(shape)
-    if first.size and first.flat[0] == n_rows:
-        first.flat[0] = 1
+    if first.size and int(first.flat[0]) in lengths:
+        first.flat[0] = size
         return pt.constant(first.reshape(shape.shape), dtype=length.type.dtype)
     return length
 
 
-def _gather(variable: Variable, of_row: set[Variable], n_rows: int, position: Variable) -> Variable:
+def _gather(variable: Variable, of_row: set[Variable], lengths: frozenset[int], position: Variable) -> Variable:
     """A parameter-dependent value for each row, taken at the row's position; anything else as it is."""
     shape = getattr(variable.type, "shape", ())
-    if variable in of_row or isinstance(variable, Constant) or not shape or shape[0] != n_rows:
+    if variable in of_row or isinstance(variable, Constant) or not shape or shape[0] not in lengths:
         return variable
     row = variable[position]
     of_row.add(row)
@@ -201,13 +222,24 @@ def _gather(variable: Variable, of_row: set[Variable], n_rows: int, position: Va
 
 
 def table_graph(source: Source, log_lik: Variable) -> RowGraph:
-    """The log-likelihoods of the whole table, its labels and parameters as inputs."""
+    """The log-likelihoods of the whole table, its labels and parameters as inputs, without checks of parameters.
+
+    A check would refuse the whole table for the sake of one row, and rows outside D may hold anything.
+    """
     theta, parts = source.theta()
     label = pt.tensor("label", dtype=source.label.type.dtype, shape=(source.n_rows, *_trailing(source.label)))
     leaves = frontier([log_lik], source.dynamic())
     values = evaluate(leaves, source.givens)
-    replace = {leaf: constant(leaf, value) for leaf, value in zip(leaves, values, strict=True)}
-    [out] = remake([log_lik], {**replace, **parts, source.label: label})
+    held = {leaf: constant(leaf, value) for leaf, value in zip(leaves, values, strict=True)}
+    rows = [held[leaf] for leaf, value in zip(leaves, values, strict=True) if np.ndim(value) and len(value) == source.n_rows]
+    [out] = remake(
+        [log_lik],
+        {**held, **parts, source.label: label},
+        row_inputs={label, *rows},
+        lengths=source.lengths,
+        size=source.n_rows,
+        checked=False,
+    )
     return RowGraph(theta, label, (), (), (np.arange(source.n_rows),), out, sliced=False)
 
 
@@ -217,27 +249,48 @@ def one_row_graphs(source: Source, log_lik: Variable) -> Iterator[RowGraph]:
     A leaf is taken for row data where its leading dimension is N. Where another dimension happens to be N as well, that
     can be wrong, so that other readings follow; the caller verifies each against the whole table.
     """
-    theta, parts = source.theta()
     leaves = frontier([log_lik], source.dynamic())
     values = dict(zip(leaves, evaluate(leaves, source.givens), strict=True))
     long = [leaf for leaf in leaves if np.ndim(values[leaf]) >= 1 and np.shape(values[leaf])[0] == source.n_rows]
-    position = pt.tensor("position", dtype="int64", shape=(1,))
-    label = pt.tensor("label", dtype=source.label.type.dtype, shape=(1, *_trailing(source.label)))
     for taken, gathers in product(_subsets(long), (True, False)):
-        inputs = {leaf: pt.tensor(dtype=_wide(leaf), shape=(1, *np.shape(values[leaf])[1:])) for leaf in taken}
-        constants = {leaf: constant(leaf, values[leaf]) for leaf in leaves if leaf not in inputs}
         try:
-            [out] = remake(
-                [log_lik],
-                {**constants, **inputs, **parts, source.label: label},
-                row_inputs={label, *inputs.values()},
-                n_rows=source.n_rows,
-                position=position if gathers else None,
-            )
+            yield _reading(source, log_lik, values, taken, gathers=gathers, size=1)
         except (TypeError, ValueError, AssertionError):
             continue
-        data = (np.arange(source.n_rows), *(np.asarray(values[leaf], dtype=_wide(leaf)) for leaf in taken))
-        yield RowGraph(theta, label, (position, *inputs.values()), taken, data, out, sliced=True)
+
+
+def rows_graph(source: Source, log_lik: Variable, one_row: RowGraph, size: int) -> RowGraph:
+    """The reading that `one_row` has, for `size` rows at once."""
+    leaves = frontier([log_lik], source.dynamic())
+    values = dict(zip(leaves, evaluate(leaves, source.givens), strict=True))
+    return _reading(source, log_lik, values, one_row.leaves, gathers=one_row.gathers, size=size)
+
+
+def _reading(
+    source: Source,
+    log_lik: Variable,
+    values: Mapping[Variable, Any],
+    taken: Sequence[Variable],
+    *,
+    gathers: bool,
+    size: int,
+) -> RowGraph:
+    """The graph for `size` rows, with the leaves `taken` as row data and the other `values` as constants."""
+    theta, parts = source.theta()
+    position = pt.tensor("position", dtype="int64", shape=(size,))
+    label = pt.tensor("label", dtype=source.label.type.dtype, shape=(size, *_trailing(source.label)))
+    inputs = {leaf: pt.tensor(dtype=_wide(leaf), shape=(size, *np.shape(values[leaf])[1:])) for leaf in taken}
+    constants = {leaf: constant(leaf, value) for leaf, value in values.items() if leaf not in inputs}
+    [out] = remake(
+        [log_lik],
+        {**constants, **inputs, **parts, source.label: label},
+        row_inputs={label, *inputs.values()},
+        lengths=source.lengths,
+        size=size,
+        position=position if gathers else None,
+    )
+    data = (np.arange(source.n_rows), *(np.array(values[leaf], dtype=_wide(leaf)) for leaf in taken))
+    return RowGraph(theta, label, (position, *inputs.values()), tuple(taken), data, out, sliced=True, gathers=gathers)
 
 
 def constants_of_length(source: Source, log_lik: Variable, length: int) -> list[np.ndarray]:

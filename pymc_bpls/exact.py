@@ -1,0 +1,158 @@
+"""The exact pseudo posterior predictive of every candidate, from draws of one distribution.
+
+With p_k(θ) ∝ p(D | θ)^k π(θ) and Z_k its normalising constant,
+
+    log PPP_i = log Z_2 − log Z_1 + log E_{p_2}[p(ŷ_i | x_i, θ)],      log p(D ∪ i) = log Z_1 + log E_{p_1}[p(ŷ_i | x_i, θ)],
+
+so that one run on the doubled likelihood ranks the whole pool. Draws come from NUTS (`method="nuts"`), or from a proposal
+with Pareto-smoothed importance weights (`method="psis"`), whose k-hat says whether they may be trusted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import xarray as xr
+
+from pymc_bpls.averages import Weighted, average, exact_dataset
+from pymc_bpls.bridge import LogRatio, Proposal, bridge
+from pymc_bpls.errors import CriterionError
+from pymc_bpls.importance import importance_draws, log_densities, log_liks
+from pymc_bpls.rows import Labeled
+from pymc_bpls.sampling import Draws, named_draws, sample
+from pymc_bpls.scoring import Scorer
+
+MULTIPLES = {"ppp": 2, "marginal_likelihood": 1}
+GOOD_K = 0.7
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Draws of p_k as weighted draws, the log normaliser (or None), the run's groups, and reasons to distrust it."""
+
+    draws: Weighted
+    normaliser: LogRatio | None
+    groups: dict[str, xr.Dataset]
+    reasons: list[str]
+
+
+class Method(Protocol):
+    """Makes draws of p_k for D."""
+
+    def __call__(self, scorer: Scorer, labeled: Labeled, k: int) -> Reference: ...
+
+
+@dataclass(frozen=True)
+class Nuts:
+    """NUTS by `pm.sample(**options)`."""
+
+    absolute: bool
+    seeds: tuple[int, int, int]
+    options: dict[str, Any]
+
+    def __call__(self, scorer: Scorer, labeled: Labeled, k: int) -> Reference:
+        problem = scorer.problem
+        run = sample(problem, labeled, k, random_seed=self.seeds[0], **self.options)
+        reasons, normaliser = list(run.reasons), None
+        if self.absolute and k == 2:
+            ordinary = sample(problem, labeled, 1, random_seed=self.seeds[1], **self.options)
+            reasons += [f"for log Z_1, {reason}" for reason in ordinary.reasons]
+            normaliser = _normaliser(scorer, labeled, ordinary.theta, run.theta)
+        elif self.absolute:
+            normaliser = _evidence(scorer, labeled, run.theta, np.random.default_rng(self.seeds[2]))
+        flat = Weighted(run.flat, np.zeros(len(run.flat)), len(run.theta), None)
+        return Reference(flat, normaliser, _groups(scorer, run), reasons)
+
+
+def _groups(scorer: Scorer, run: Draws) -> dict[str, xr.Dataset]:
+    return {"/posterior": named_draws(scorer.problem, run.theta), "/sample_stats": run.sample_stats}
+
+
+@dataclass(frozen=True)
+class Psis:
+    """Importance sampling with `n` draws from a t distribution at the mode of p_k."""
+
+    absolute: bool
+    n: int
+    seed: int
+
+    def __call__(self, scorer: Scorer, labeled: Labeled, k: int) -> Reference:
+        rng = np.random.default_rng(self.seed)
+        first = scorer.fit(labeled)
+        mode = first if k == 1 else scorer.engine.fit(labeled, first.theta, k=k)
+        draws, log_z = importance_draws(scorer.engine, labeled, mode, k, self.n, rng)
+        reasons = _bad_k(draws.pareto_k)
+        normaliser = None
+        if self.absolute and k == 2:
+            ordinary, log_z1 = importance_draws(scorer.engine, labeled, first, 1, self.n, rng)
+            reasons += [f"for log Z_1, {reason}" for reason in _bad_k(ordinary.pareto_k)]
+            normaliser = LogRatio(log_z.value - log_z1.value, float(np.hypot(log_z.error, log_z1.error)))
+        elif self.absolute:
+            normaliser = log_z
+        return Reference(draws, normaliser, {}, reasons)
+
+
+def _bad_k(pareto_k: float | None) -> list[str]:
+    if pareto_k is None or pareto_k <= GOOD_K:
+        return []
+    return [f"k-hat of the importance weights is {pareto_k:.2f} (more than {GOOD_K})"]
+
+
+def _normaliser(scorer: Scorer, labeled: Labeled, first: np.ndarray, second: np.ndarray) -> LogRatio:
+    """log Z_2 − log Z_1 from draws (chain, draw, q) of p_1 and p_2: their density ratio is p(D | θ)."""
+    ratios = [
+        log_liks(scorer.engine, labeled, theta.reshape(-1, theta.shape[-1])).reshape(theta.shape[:2])
+        for theta in (first, second)
+    ]
+    return bridge(*ratios)
+
+
+def _evidence(scorer: Scorer, labeled: Labeled, draws: np.ndarray, rng: np.random.Generator) -> LogRatio:
+    """log Z_1 from draws (chain, draw, q) of p_1: half of them fit a t proposal, the other half bridge to it."""
+    half = draws.shape[1] // 2
+    q = draws.shape[-1]
+    proposal = Proposal.fitted(draws[:, :half].reshape(-1, q))
+    rest = draws[:, half:]
+    proposed = proposal.draws(rest.shape[:2], rng)
+    at = [
+        log_densities(scorer.engine, labeled, theta.reshape(-1, q), 1).reshape(theta.shape[:2]) - proposal.log_density(theta)
+        for theta in (proposed, rest)
+    ]
+    return bridge(*at)
+
+
+def exact_tree(
+    scorer: Scorer,
+    labeled: Labeled,
+    criterion: str,
+    method: Method,
+    pairs: tuple[np.ndarray, np.ndarray],
+    rng: np.random.Generator,
+) -> xr.DataTree:
+    """Exact values of `pairs` (rows, classes), the classes of shape (m,) or (m, K), with the run that they come from."""
+    k = multiple(criterion)
+    reference = method(scorer, labeled, k)
+    rows, codes = pairs
+    dims = ("candidate",) if codes.ndim == 1 else ("candidate", "label")
+    repeated = np.repeat(rows, codes.size // max(len(rows), 1))
+    averages = average(scorer.engine, reference.draws, repeated, codes.ravel())
+    result = exact_dataset(averages, codes.shape, dims, len(reference.draws.theta), rng)
+    if reference.draws.pareto_k is not None:
+        result["pareto_k"] = xr.full_like(result["log_predictive"], reference.draws.pareto_k)
+    attrs: dict[str, Any] = {"criterion": criterion}
+    if reference.normaliser is not None:
+        name = "log_ppp" if k == 2 else "log_evidence"
+        result[name] = result["log_predictive"] + reference.normaliser.value
+        attrs |= {"log_normalizer": reference.normaliser.value, "log_normalizer_error": reference.normaliser.error}
+    attrs |= {"reliable": int(not reference.reasons), "reasons": "; ".join(reference.reasons)}
+    named = scorer.problem.with_coords(result, rows, codes)
+    return xr.DataTree.from_dict({"/": xr.Dataset(attrs=attrs), "/exact": named, **reference.groups})
+
+
+def multiple(criterion: str) -> int:
+    """How often D counts, for the criteria that have an exact value."""
+    if criterion not in MULTIPLES:
+        raise CriterionError(f'criterion="{criterion}" has no exact value. Use {" or ".join(map(repr, MULTIPLES))}.')
+    return MULTIPLES[criterion]

@@ -1,0 +1,119 @@
+"""Why there is no mode, in two sentences: which parameters are to blame, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+Derivatives = Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]
+
+_NAMED = 6
+_FAR = 8.0
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Where Newton's method ended without a mode: `kind`, its start and end, and the directions to blame (q, d)."""
+
+    kind: str
+    start: np.ndarray
+    theta: np.ndarray
+    directions: np.ndarray
+
+
+#: What is said of each kind, with the prior in S (True) and without it (False).
+SENTENCES = {
+    ("start", True): "The density of {names} is not finite where the model starts. Declare initval= or give initvals=.",
+    ("start", False): "The density of {names} is not finite where the model starts. Declare initval= or give initvals=.",
+    ("kink", True): (
+        "The log-posterior has a kink in {blamed}, so that it has no Hessian at its mode. "
+        "Use a smooth density (Normal, Student-t) in place of a Laplace prior or a relu."
+    ),
+    ("kink", False): (
+        "The likelihood has a kink in {blamed}, so that it has no Hessian at its maximum. Use a smooth function in place of it."
+    ),
+    ("singular", True): (
+        "The Hessian at the mode is singular along {blamed}: these parameters are not identified. "
+        "Give them a proper prior, drop what is redundant, or replace a relu by a smooth function."
+    ),
+    ("singular", False): (
+        "The {n_rows} labeled rows do not identify {blamed}, so that there is no unique maximum-likelihood estimate of the "
+        '{q} parameters. Use a criterion with the prior, as "ppp".'
+    ),
+    ("runaway", True): (
+        "The log-posterior has no finite mode: it grows along {blamed}. Give these parameters a proper prior; "
+        "for the scale of a hierarchy use a non-centered form."
+    ),
+    ("runaway", False): (
+        "The likelihood grows without bound along {blamed}: the labeled rows are separated in that direction. "
+        'Use a criterion with the prior, as "ppp".'
+    ),
+    ("lost", True): (
+        "No mode of the log-posterior was found from {starts} starts; the first stopped at {blamed}. "
+        "Give a better start with initvals=, or a simpler model."
+    ),
+    ("lost", False): (
+        "No maximum of the likelihood was found from {starts} starts; the first stopped at {blamed}. "
+        'Use a criterion with the prior, as "ppp".'
+    ),
+}
+
+
+def explain(
+    failures: Sequence[Failure],
+    derivatives: Derivatives,
+    names: Sequence[str],
+    *,
+    prior: bool,
+    n_rows: int,
+    not_finite: Sequence[str],
+) -> str:
+    """The sentences for the most telling of the failures; `not_finite` names variables without a density at the start."""
+    failure = next((f for f in failures if f.kind in ("singular", "runaway")), failures[0])
+    failure = _understood(failure, derivatives)
+    kind = failure.kind if (failure.kind, prior) in SENTENCES else "lost"
+    return SENTENCES[kind, prior].format(
+        blamed=_loads(failure, names),
+        names=", ".join(f'"{name}"' for name in not_finite) or "the labels",
+        n_rows=n_rows,
+        q=len(names),
+        starts=len(failures),
+    )
+
+
+def _understood(failure: Failure, derivatives: Derivatives) -> Failure:
+    """A failure to go on is that of a kink, or of a parameter that has run far away on the unconstrained scale."""
+    if failure.kind != "stuck":
+        return failure
+    kinks = _kinks(derivatives, failure.theta)
+    if kinks.size:
+        return replace(failure, kind="kink", directions=np.eye(len(failure.theta))[:, kinks])
+    move = failure.theta - failure.start
+    if np.abs(move).max() > _FAR:
+        return replace(failure, kind="runaway", directions=move[:, None])
+    return failure
+
+
+def _loads(failure: Failure, names: Sequence[str]) -> str:
+    """The parameters that load on the directions to blame, the heaviest first, with signs for a single direction."""
+    directions = failure.directions if failure.directions.size else failure.theta[:, None]
+    size = np.abs(directions).max(axis=1)
+    heavy = [k for k in np.argsort(-size) if size[k] > 0.1 * size.max()]
+    sign = np.sign(directions[:, 0])
+    text = ", ".join(f'{"-" if directions.shape[1] == 1 and sign[k] < 0 else ""}"{names[k]}"' for k in heavy[:_NAMED])
+    return text + (f" and {len(heavy) - _NAMED} more" if len(heavy) > _NAMED else "")
+
+
+def _kinks(derivatives: Derivatives, theta: np.ndarray) -> np.ndarray:
+    """Parameters in which the gradient jumps at θ."""
+    found = []
+    for k in range(len(theta)):
+        shift = np.zeros_like(theta)
+        shift[k] = 1e-5 * (1 + abs(theta[k]))
+        (_, above, h1), (_, below, h2) = derivatives(theta + shift), derivatives(theta - shift)
+        smooth = 2 * shift[k] * max(abs(h1[k, k]), abs(h2[k, k]))
+        if abs(above[k] - below[k]) > 100 * smooth + 1e-2:
+            found.append(k)
+    return np.array(found, dtype=int)

@@ -1,0 +1,77 @@
+"""Models that are built and compiled once a session."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import settings
+
+import pymc_bpls as bpls
+
+settings.register_profile("suite", deadline=None, derandomize=True, database=None)
+settings.load_profile("suite")
+
+
+@cache
+def _split(name):
+    return reference.read(name)
+
+
+@cache
+def _pls(name, flat):
+    split = _split(name)
+    return bpls.BPLS(reference.logistic(split.X, split.y, flat=flat), unlabeled=split.pool)
+
+
+@pytest.fixture(scope="session", params=reference.NAMES)
+def split(request):
+    """Each reference split in turn."""
+    return _split(request.param)
+
+
+@pytest.fixture(scope="session")
+def flat(split):
+    """The split under a flat prior."""
+    return _pls(split.name, True)
+
+
+@pytest.fixture(scope="session")
+def informed(split):
+    """The split under Normal(0, 2.5)."""
+    return _pls(split.name, False)
+
+
+@pytest.fixture(scope="session")
+def sim1():
+    """The smallest reference split: one feature, q = 2."""
+    return _split("sim1_q2")
+
+
+@pytest.fixture(scope="session")
+def sim1_flat():
+    """The smallest reference split under a flat prior."""
+    return _pls("sim1_q2", True)
+
+
+@pytest.fixture(scope="session")
+def sim1_informed():
+    """The smallest reference split under Normal(0, 2.5)."""
+    return _pls("sim1_q2", False)
+
+
+@pytest.fixture(scope="session")
+def table():
+    """A small table that is not separated: X (26, 2), y with 12 labeled rows, 8 candidates, 6 test rows; the truth."""
+    rng = np.random.default_rng(5)
+    X = np.column_stack([np.ones(26), rng.normal(size=26)])
+    truth = (X[:, 1] + rng.logistic(size=26) > 0).astype(int)
+    y = np.where(np.arange(26) < 12, truth, -1)
+    return X, y, truth
+
+
+@pytest.fixture(scope="session")
+def small(table):
+    """The small table under Normal(0, 2.5); its last 6 rows are candidates too, unless a test holds them out."""
+    X, y, _ = table
+    return bpls.BPLS(reference.logistic(X, y))

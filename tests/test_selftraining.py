@@ -1,0 +1,277 @@
+"""Self-training: what is added, when it stops, what the curve measures, and that scikit-learn sees the same models."""
+
+import math
+
+import numpy as np
+import pymc as pm
+import pytest
+from reference import logistic
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+
+import pymc_bpls as bpls
+from pymc_bpls import BPLSError, CriterionError, LabelError, RowError
+
+N, M, TEST = 12, 8, np.arange(20, 26)
+
+
+def train(pls, criterion="probability", **settings):
+    return pls.self_train(criterion, progressbar=False, **settings)
+
+
+def ridge(X, y, weights=None):
+    """Scikit-learn's logistic regression with the penalty that is a Normal(0, 2.5) prior, intercept included."""
+    fit = LogisticRegression(C=2.5**2, fit_intercept=False, tol=1e-12, max_iter=10_000)
+    return fit.fit(X, y, sample_weight=weights)
+
+
+@pytest.fixture(scope="module")
+def test_rows(table):
+    return TEST, table[2][TEST]
+
+
+@pytest.fixture(scope="module")
+def whole(small, test_rows):
+    return train(small, test=test_rows)
+
+
+def test_the_curve_starts_at_the_supervised_model_of_scikit_learn(whole, table):
+    X, y, truth = table
+    fit = ridge(X[:N], y[:N])
+    start = whole["curve"].sel(n_pseudo=0)
+    np.testing.assert_allclose(start["accuracy"], fit.score(X[TEST], truth[TEST]))
+    np.testing.assert_allclose(start["log_score"], -log_loss(truth[TEST], fit.predict_proba(X[TEST])), atol=1e-6)
+
+
+def test_a_run_makes_the_choices_of_self_training_with_scikit_learn(whole, table):
+    X, y, truth = table
+    rows, labels, pool = list(range(N)), list(y[:N]), list(range(N, N + M))
+    for chosen, label, log_score in zip(
+        whole["history"]["candidate"].to_numpy(),
+        whole["history"]["pseudo_label"].to_numpy(),
+        whole["curve"]["log_score"].to_numpy()[1:],
+        strict=True,
+    ):
+        p = ridge(X[rows], labels).predict_proba(X[pool])
+        best = int(p.max(axis=1).argmax())
+        assert (pool[best], int(p[best].argmax())) == (chosen, label)
+        rows, labels = [*rows, pool.pop(best)], [*labels, int(label)]
+        expected = -log_loss(truth[TEST], ridge(X[rows], labels).predict_proba(X[TEST]))
+        np.testing.assert_allclose(log_score, expected, atol=1e-6)
+
+
+def test_test_rows_are_never_candidates_and_the_rest_of_the_pool_is_used_up(whole):
+    assert sorted(whole["history"]["candidate"].to_numpy()) == list(range(N, N + M))
+    assert whole.attrs["stop_reason"] == "the pool is empty"
+    assert whole["curve"]["n_pseudo"].to_numpy().tolist() == list(range(M + 1))
+    assert whole["history"]["n_labeled"].to_numpy().tolist() == list(range(N + 1, N + M + 1))
+    assert whole["history"]["round"].to_numpy().tolist() == list(range(1, M + 1))
+
+
+def test_the_final_model_holds_every_label_and_its_mode(whole, table):
+    X, y, _ = table
+    rows, labels = whole["labeled"]["row"].to_numpy(), whole["labeled"]["label"].to_numpy()
+    np.testing.assert_array_equal(rows, np.r_[np.arange(N), whole["history"]["candidate"]])
+    np.testing.assert_array_equal(labels, np.r_[y[:N], whole["history"]["pseudo_label"]])
+    np.testing.assert_allclose(whole["final"]["b"], ridge(X[rows], labels).coef_[0], atol=1e-5)
+
+
+def test_without_test_rows_every_unlabeled_row_is_used_and_the_curve_has_no_accuracy(small):
+    run = train(small, rounds=2)
+    assert run["history"].sizes["step"] == 2
+    assert "accuracy" not in run["curve"]
+    assert "unknown" in run.attrs["verdict"]
+
+
+def test_the_verdict_counts_the_rows_won_and_lost(whole):
+    accuracy = whole["curve"]["accuracy"].to_numpy()
+    assert f"{accuracy[-1]:.3f} with 8 pseudo-labels and {accuracy[0]:.3f} without" in whole.attrs["verdict"]
+    assert "nothing was gained beyond chance" in whole.attrs["verdict"]
+
+
+def test_a_number_of_rounds_ends_the_run(small, test_rows, whole):
+    run = train(small, test=test_rows, rounds=3)
+    assert run.attrs["stop_reason"] == "3 rounds are done"
+    np.testing.assert_array_equal(run["history"]["candidate"], whole["history"]["candidate"][:3])
+    np.testing.assert_array_equal(run["curve"]["n_pseudo"], range(4))
+
+
+def test_no_rounds_leave_the_supervised_model(small, test_rows):
+    run = train(small, test=test_rows, rounds=0)
+    assert run["history"].sizes["step"] == 0
+    assert run["curve"]["n_pseudo"].to_numpy().tolist() == [0]
+    np.testing.assert_allclose(run["final"]["b"], small.fit().mode["b"])
+
+
+def test_a_batch_adds_the_best_of_one_scoring(small, test_rows):
+    run = train(small, test=test_rows, batch_size=3)
+    best = small.score("probability").isel(candidate=slice(0, M)).sortby("score", ascending=False)
+    np.testing.assert_array_equal(run["history"]["candidate"][:3], best["candidate"][:3])
+    np.testing.assert_allclose(run["history"]["score"][:3], best["score"][:3], atol=1e-12)
+    assert run["history"]["round"].to_numpy().tolist() == [1, 1, 1, 2, 2, 2, 3, 3]
+    assert run["curve"]["n_pseudo"].to_numpy().tolist() == [0, 3, 6, 8]
+
+
+def test_a_batch_takes_each_row_once_when_all_classes_compete(small, test_rows):
+    run = train(small, labels="all", test=test_rows, batch_size=4)
+    assert sorted(run["history"]["candidate"].to_numpy()) == list(range(N, N + M))
+
+
+def test_a_stop_rule_sees_the_history_and_gives_the_reason(small, test_rows):
+    seen = []
+
+    def unsure(history):
+        seen.append(history.sizes["step"])
+        return "unsure" if history.sizes["step"] >= 2 else None
+
+    run = train(small, test=test_rows, stop=[lambda history: None, unsure])
+    assert run.attrs["stop_reason"] == "unsure"
+    assert seen == [0, 1, 2]
+    assert run["history"].sizes["step"] == 2
+
+
+def test_the_gap_is_the_distance_to_the_best_other_candidate(whole, small):
+    best = np.sort(small.score("probability")["score"][:M])[::-1]
+    np.testing.assert_allclose(whole["history"]["gap"][0], best[0] - best[1], atol=1e-12)
+    assert np.isnan(whole["history"]["gap"][-1])
+
+
+def test_class_balance_forces_the_shares(small, test_rows, table):
+    run = train(small, labels="all", test=test_rows, class_balance={0: 0.25, 1: 0.75})
+    labels = run["history"]["pseudo_label"].to_numpy()
+    for step in range(1, M + 1):
+        assert abs((labels[:step] == 1).sum() - 0.75 * step) < 1
+    labeled = train(small, labels="all", test=test_rows, class_balance="labeled")["history"]["pseudo_label"]
+    assert abs((labeled == 1).sum() - M * table[1][:N].mean()) < 1
+
+
+def test_shares_of_unknown_classes_are_refused(small):
+    for shares in ({2: 1.0}, {0: -1.0}, {0: 0.0}, "equal"):
+        with pytest.raises(LabelError, match="class_balance="):
+            train(small, class_balance=shares)
+
+
+def test_pseudo_labels_enter_with_their_weight_and_are_scored_in_full(small, table):
+    X, _, _ = table
+    run = train(small, rounds=4, pseudo_weight=0.3)
+    held = run["labeled"]
+    assert held["weight"].to_numpy().tolist() == [1.0] * N + [0.3] * 4
+    fit = ridge(X[held["row"].to_numpy()], held["label"].to_numpy(), held["weight"].to_numpy())
+    np.testing.assert_allclose(run["final"]["b"], fit.coef_[0], atol=1e-5)
+    np.testing.assert_allclose(run["history"]["score"][0], small.score("probability")["score"].max(), atol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def with_container(table):
+    X, y, _ = table
+    with pm.Model() as model:
+        data = pm.Data("X", X[:20])
+        b = pm.Normal("b", 0, 2.5, shape=2)
+        pm.Bernoulli("label", logit_p=data @ b, observed=y[:20])
+    return bpls.BPLS(model)
+
+
+def test_new_rows_for_a_container_are_evaluated_as_test_rows_of_the_table(with_container, whole, table):
+    X, _, truth = table
+    run = train(with_container, test=({"X": X[TEST]}, truth[TEST]))
+    np.testing.assert_array_equal(run["history"]["candidate"], whole["history"]["candidate"])
+    for name in ("accuracy", "log_score"):
+        np.testing.assert_allclose(run["curve"][name], whole["curve"][name], atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("test", "error", "message"),
+    [
+        (([26], [0]), RowError, r"test= names rows \[26\]"),
+        (([20, 20], [0, 1]), RowError, "more than once"),
+        (([20, 21], [0]), LabelError, "test= has 2 rows"),
+        (([20], [7]), LabelError, "the first is 7"),
+        ((["a"], [0]), RowError, "integer row positions"),
+        ([20], LabelError, "not a pair"),
+        (({"X": np.ones((1, 2))}, [0]), BPLSError, '"X"'),
+    ],
+)
+def test_test_rows_that_do_not_exist_are_refused(small, test, error, message):
+    with pytest.raises(error, match=message):
+        train(small, test=test)
+
+
+@pytest.mark.parametrize("settings", [{"rounds": -1}, {"batch_size": 0}, {"pseudo_weight": 0.0}, {"pseudo_weight": np.nan}])
+def test_settings_that_make_no_run_are_refused(small, settings):
+    with pytest.raises(CriterionError, match=next(iter(settings))):
+        train(small, **settings)
+
+
+def test_one_seed_is_one_run_and_numpys_global_generator_is_untouched(small):
+    before = np.random.get_state()[1].copy()
+    runs = [train(small, "random", random_seed=seed)["history"]["candidate"].to_numpy().tolist() for seed in (3, 3, 4)]
+    assert runs[0] == runs[1] != runs[2]
+    np.testing.assert_array_equal(np.random.get_state()[1], before)
+    generator = train(small, "random", random_seed=np.random.default_rng(3))["history"]["candidate"]
+    assert generator.to_numpy().tolist() == runs[0]
+
+
+def test_an_empty_pool_gives_the_supervised_model(small, table):
+    truth = table[2]
+    run = train(small, test=(np.arange(N, 26), truth[N:]))
+    assert run.attrs["stop_reason"] == "the pool is empty"
+    assert run["history"].sizes["step"] == 0
+    np.testing.assert_allclose(run["final"]["b"], small.fit().mode["b"])
+
+
+def test_an_empty_pool_has_no_scores(table):
+    X, _, truth = table
+    pls = bpls.BPLS(logistic(X[:N], truth[:N]))
+    for criterion in ("probability", "ppp"):
+        assert pls.score(criterion).sizes["candidate"] == 0
+
+
+def test_an_interrupted_run_returns_what_was_done(small, test_rows, whole):
+    def interrupt(history):
+        if history.sizes["step"] == 2:
+            raise KeyboardInterrupt
+
+    run = train(small, test=test_rows, stop=interrupt)
+    assert run.attrs["stop_reason"] == "interrupted"
+    np.testing.assert_array_equal(run["history"]["candidate"], whole["history"]["candidate"][:2])
+    assert run["curve"]["n_pseudo"].to_numpy().tolist() == [0, 1, 2]
+    assert run["labeled"].sizes["row"] == N + 2
+
+
+def test_compilations_grow_at_most_with_the_logarithm_of_the_rounds(table):
+    X, y, truth = table
+    pls = bpls.BPLS(logistic(X, y))
+    run = train(pls, "ppp", test=(TEST, truth[TEST]))
+    assert run["history"].sizes["step"] == M
+    names = pls.compilations["name"].to_numpy().tolist()
+    sizes = 1 + math.ceil(math.log2((N + M) / N))
+    # each function at most once for each padded size of D, for one θ and for those of all candidates; others once
+    assert max(names.count(name) for name in set(names)) <= 2 * sizes
+    assert len(names) <= 3 * sizes + 6
+    before = len(names)
+    train(pls, "ppp", test=(TEST, truth[TEST]))
+    assert pls.compilations.sizes["compilation"] == before
+    assert (pls.compilations["seconds"] > 0).all()
+
+
+def test_names_of_classes_come_back_in_every_result(table):
+    X, y, truth = table
+    names = np.array(["no", "yes"])
+    pls = bpls.BPLS(logistic(X, y), classes=names)
+    run = train(pls, rounds=3, test=(TEST, names[truth[TEST]]), class_balance={"no": 1, "yes": 1})
+    assert set(run["history"]["pseudo_label"].to_numpy().tolist()) == {"no", "yes"}
+    assert run["curve"]["accuracy"].notnull().all()
+
+
+def test_the_settings_of_a_run_are_its_attributes(whole):
+    assert {"criterion": "probability", "approximation": "laplace", "expansion": "map", "labels": "predicted"}.items() <= (
+        whole.attrs.items()
+    )
+    assert (whole.attrs["batch_size"], whole.attrs["pseudo_weight"]) == (1, 1.0)
+
+
+def test_the_progress_bar_writes_and_silence_is_silent(small, capsys):
+    train(small, rounds=1)
+    assert capsys.readouterr().out == ""
+    small.self_train("probability", rounds=1)
+    assert "self-training" in capsys.readouterr().out

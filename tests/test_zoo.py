@@ -1,0 +1,137 @@
+"""Every kind of model in the zoo: its density against PyMC's, a score against SciPy's refit, a run; or its refusal."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pymc as pm
+import pytest
+import scipy.optimize
+import zoo
+from pytensor.compile.mode import Mode
+
+import pymc_bpls as bpls
+
+pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS:UserWarning")
+
+PYTHON = Mode(linker="py", optimizer="fast_compile")
+CANDIDATE = int(zoo.CANDIDATES[4])
+
+
+@pytest.fixture(scope="module", params=zoo.ACCEPTED)
+def declared(request):
+    """A model of the zoo, and BPLS on its table, compiled once for the tests that use it."""
+    kind = zoo.ACCEPTED[request.param]
+    return kind, bpls.BPLS(kind.table(), **kind.options)
+
+
+def compiled(model):
+    """PyMC's log-posterior with Jacobian, and its gradient, as functions of the unconstrained vector."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTensor's about BLAS
+        point = model.initial_point()
+        variables = [(v, np.shape(point[v.name])) for v in model.value_vars]
+        function = model.compile_fn(
+            [model.logp(), model.dlogp()],
+            inputs=[v for v, _ in variables],
+            mode=PYTHON,
+            point_fn=False,
+            on_unused_input="ignore",
+        )
+    stops = np.cumsum([int(np.prod(shape, dtype=int)) for _, shape in variables])
+
+    def value_and_gradient(theta):
+        parts = np.split(np.asarray(theta), stops[:-1])
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            value, gradient = function(*(p.reshape(shape) for p, (_, shape) in zip(parts, variables, strict=True)))
+        return float(value), np.asarray(gradient)
+
+    start = np.concatenate([np.ravel(point[v.name]) for v, _ in variables])
+    return value_and_gradient, start
+
+
+def hessian_by_differences(value_and_gradient, theta):
+    """−∇² by central differences of the gradient, extrapolated once (error h⁴)."""
+    columns = []
+    for k in range(len(theta)):
+        step = np.zeros(len(theta))
+        step[k] = 1e-3 * (1 + abs(theta[k]))
+        one, two = (value_and_gradient(theta + size * step)[1] - value_and_gradient(theta - size * step)[1] for size in (1, 2))
+        columns.append((8 * one - two) / (12 * step[k]))
+    hessian = -np.array(columns)
+    return (hessian + hessian.T) / 2
+
+
+def maximum(value_and_gradient, start):
+    """SciPy's maximum, polished by steps with the inverse Hessian near it, and −∇² there."""
+
+    def negative(theta):
+        value, gradient = value_and_gradient(theta)
+        return (-value, -gradient) if np.isfinite(value) else (np.inf, np.zeros_like(theta))
+
+    theta = scipy.optimize.minimize(negative, start, jac=True, method="BFGS", options={"gtol": 1e-4}).x
+    hessian = hessian_by_differences(value_and_gradient, theta)
+    for _ in range(8):
+        step = np.linalg.solve(hessian, value_and_gradient(theta)[1])
+        theta = theta + step
+        if np.abs(step).max() < 1e-8:
+            break
+    return theta, hessian_by_differences(value_and_gradient, theta)
+
+
+def density_at(pls, theta):
+    """log p(y, θ), its gradient and Hessian by the package."""
+    import jax
+
+    problem = pls._problem
+    rows = problem.density.take(problem.labeled.positions)
+    log_posterior = lambda t: problem.density.log_lik(t, problem.labeled.codes, rows).sum() + problem.density.prior(t)  # noqa: E731
+    values = jax.jit(lambda t: (log_posterior(t), jax.grad(log_posterior)(t), jax.hessian(log_posterior)(t)))(theta)
+    return tuple(np.asarray(value) for value in values)
+
+
+def test_density_gradient_and_hessian_are_those_of_pymc(declared):
+    kind, pls = declared
+    value_and_gradient, start = compiled(kind.declare(zoo.LABELED, kind.labels[zoo.LABELED]))
+    theta = start + 0.3 * np.random.default_rng(1).normal(size=len(start))
+    value, gradient, hessian = density_at(pls, theta)
+    expected, expected_gradient = value_and_gradient(theta)
+    np.testing.assert_allclose(value, expected, rtol=1e-8)
+    np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(-hessian, hessian_by_differences(value_and_gradient, theta), rtol=1e-5, atol=1e-5)
+
+
+def test_ppp_of_each_class_is_that_of_a_refit_by_scipy(declared):
+    kind, pls = declared
+    scores = pls.score("ppp", labels="all").sel(candidate=CANDIDATE)
+    rows = np.r_[zoo.LABELED, zoo.LABELED, CANDIDATE]
+    label = int(scores["pseudo_label"]) if kind.local else 1
+    value_and_gradient, start = compiled(kind.declare(rows, np.r_[np.tile(kind.labels[zoo.LABELED], 2), label]))
+    theta, hessian = maximum(value_and_gradient, pls.fit().unconstrained.to_numpy() if kind.local else start)
+    expected = value_and_gradient(theta)[0] - 0.5 * np.linalg.slogdet(hessian)[1]
+    assert np.linalg.eigvalsh(hessian)[0] > 0
+    np.testing.assert_allclose(float(scores["score"].sel(label=label)), expected, atol=1e-5)
+
+
+def test_two_rounds_of_self_training_add_two_rows(declared):
+    kind, pls = declared
+    known = zoo.CANDIDATES[:2]
+    run = pls.self_train(rounds=2, test=(known, kind.labels[known]), progressbar=False)
+    assert run.attrs["stop_reason"] == "2 rounds are done"
+    assert run["history"].sizes["step"] == 2
+    assert set(run["history"]["candidate"].to_numpy()) <= set(zoo.CANDIDATES[2:])
+    assert np.isfinite(run["curve"]["log_score"]).all()
+
+
+@pytest.mark.parametrize("name", zoo.REFUSED)
+def test_a_refused_model_is_told_which_variable_and_the_way_out(name):
+    declare, words = zoo.REFUSED[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pm.exceptions.ImputationWarning)
+        model = declare()
+    with pytest.raises(bpls.BPLSError) as caught:
+        bpls.BPLS(model).score()
+    for word in words:
+        caught.match(word)

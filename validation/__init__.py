@@ -1,0 +1,1 @@
+"""Studies and benchmarks; each module says which command remakes its results."""
