@@ -267,8 +267,9 @@ class BPLS:
         Returns
         -------
         xarray.DataTree
-            `/history` over `step`, `/curve` over `n_pseudo` (0 is the supervised baseline), `/final` (the last mode),
-            `/labeled` (rows of D with their labels and weights), `/test`; attrs `stop_reason`, `verdict` and the settings.
+            `/history` over `step`, `/curve` over `n_pseudo` (0 is the supervised baseline), `/final` (the last mode) and
+            `/unconstrained` (the same in θ), `/labeled` (rows of D with their labels and weights), `/test`; attrs
+            `stop_reason`, `verdict` and the settings.
         """
         settings = _settings(criterion, approximation, expansion, labels, random_seed)
         scorer, test_set = read_test(test, self._scorer)
@@ -403,12 +404,14 @@ class BPLS:
             reason = run.go(tell)
         parameters = self._problem.density.parameters
         assert run.mode is not None
-        final = parameters.named(run.mode.theta).assign(unconstrained=("parameter", run.mode.theta))
         groups = {
             "/": xr.Dataset(attrs={**attrs, "stop_reason": reason, "verdict": verdict(run.history)}),
             "/history": history_dataset(run.history, self._problem),
             "/curve": curve_dataset(run.history),
-            "/final": final.assign_coords(parameter=list(parameters.labels)),
+            "/final": parameters.named(run.mode.theta),
+            "/unconstrained": xr.Dataset(
+                {"mode": ("parameter", run.mode.theta)}, coords={"parameter": list(parameters.labels)}
+            ),
             "/labeled": labeled_dataset(run.labeled, self._problem),
         }
         if run.plan.test is not None and run.history.right:

@@ -206,13 +206,14 @@ def split_terms(model: pm.Model, target: Variable, label: Variable) -> tuple[Var
     ModelError
         The prior or a Potential reaches the labels, or the likelihood does not contain them.
     """
-    terms = dict(
-        zip(
-            model.observed_RVs,
-            model.logp(vars=list(model.observed_RVs), sum=False, jacobian=False),
-            strict=True,
-        )
-    )
+    try:
+        observed = model.logp(vars=list(model.observed_RVs), sum=False, jacobian=False)
+    except ValueError as error:
+        raise ModelError(
+            f'The labels of "{target.name}" and its parameters have shapes that do not go together. '
+            "Declare both with one entry a row."
+        ) from error
+    terms = dict(zip(model.observed_RVs, observed, strict=True))
     reached = {rv: term for rv, term in terms.items() if label in set(ancestors([term]))}
     if target not in reached:
         raise ModelError(

@@ -11,6 +11,7 @@ Derivatives = Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]
 
 _NAMED = 6
 _FAR = 8.0
+_TELLING = ("singular", "runaway", "stuck", "saddle", "start")
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def explain(
     not_finite: Sequence[str],
 ) -> str:
     """The sentences for the most telling of the failures; `not_finite` names variables without a density at the start."""
-    failure = next((f for f in failures if f.kind in ("singular", "runaway")), failures[0])
+    failure = min(failures, key=lambda f: _TELLING.index(f.kind))
     failure = _understood(failure, derivatives)
     kind = failure.kind if (failure.kind, prior) in SENTENCES else "lost"
     return SENTENCES[kind, prior].format(

@@ -21,14 +21,23 @@ from pytensor.tensor.elemwise import Elemwise
 from pymc_bpls.errors import ModelError
 
 
+@jax.custom_jvp
 def _erfcx(x: jax.Array) -> jax.Array:
     """exp(x²) erfc(x): by its continued fraction where x > 5, where erfc underflows, directly elsewhere."""
     far = jnp.maximum(x, 5.0)
     tail = far
-    for k in range(60, 0, -1):
+    for k in range(24, 0, -1):
         tail = far + 0.5 * k / tail
     near = jnp.minimum(x, 5.0)
     return jnp.where(x > 5.0, 1.0 / (jnp.sqrt(jnp.pi) * tail), jnp.exp(near * near) * jax.scipy.special.erfc(near))
+
+
+@_erfcx.defjvp
+def _erfcx_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
+    """erfcx' = 2 x erfcx − 2/√π."""
+    (x,), (slope,) = primals, tangents
+    value = _erfcx(x)
+    return value, (2.0 * x * value - 2.0 / jnp.sqrt(jnp.pi)) * slope
 
 
 CONVERSIONS: dict[type, Callable[..., Any]] = {

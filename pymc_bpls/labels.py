@@ -198,6 +198,8 @@ def find_classes(
     else:
         names = given
         values = given if given.dtype.kind in "biuf" else np.arange(len(given))
+    if len(set(names.tolist())) < len(names):
+        raise LabelError(f'classes= names a class of "{target.name}" twice: {names.tolist()}. Give each its own name.')
     trailing = label_shape if kind != "MultinomialRV" else values.shape[1:]
     if int(np.prod(label_shape)) != int(np.prod(values.shape[1:])):
         raise LabelError(f'"{target.name}" has {int(np.prod(label_shape))} labels in a row. Declare one label a row.')

@@ -13,7 +13,7 @@ import xarray as xr
 from pytensor.graph.basic import Variable
 
 from pymc_bpls.density import Density, hierarchical, label_root, make_density, make_source, split_terms
-from pymc_bpls.errors import LabelError, ModelError, RowError
+from pymc_bpls.errors import BPLSError, LabelError, ModelError, RowError
 from pymc_bpls.groups import check_groups
 from pymc_bpls.labels import Classes, find_classes
 from pymc_bpls.refusals import check_model, check_target, find_target
@@ -122,6 +122,7 @@ class Problem:
                 givens[variable] = np.concatenate([table, extended[len(extended) - pool.size :]])
             else:
                 givens[variable] = np.asarray(n + pool.size)
+        check_groups(self.model, replace(self.source, givens=givens, n_rows=n + pool.size), self.log_lik)
         leaves = evaluate(self.density.graph.leaves, givens)
         data = (np.arange(n + pool.size), *(np.asarray(value) for value in leaves))
         for old, new in zip(self.density.data, data, strict=True):
@@ -159,7 +160,15 @@ def declare(
     table = _table(model, rv, observed, found, rows, unlabeled, index)
     source = make_source(model, label, rows.givens, len(observed) + rows.size, len(observed), initial)
     check_groups(model, source, log_lik)
-    density = make_density(model, log_lik, prior_terms, source, found, initial)
+    try:
+        density = make_density(model, log_lik, prior_terms, source, found, initial)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, BPLSError):
+            raise
+        raise ModelError(
+            f'The log-likelihood of "{rv.name}" cannot be taken row by row ({str(error).splitlines()[0]}). '
+            "Declare its parameters and labels with one entry a row."
+        ) from error
     _check_data(model, label, density, rows, table)
     proper = not any(type(free.owner.op).__name__ in _IMPROPER for free in model.free_RVs)
     return Problem(model, rv.name, table, found, density, source, log_lik, prior_terms, proper)
@@ -182,8 +191,22 @@ def initial_point(model: pm.Model, initvals: Mapping[str, Any] | None) -> dict[s
     unknown = set(initvals or {}) - {rv.name for rv in model.free_RVs}
     if unknown:
         raise ModelError(f"initvals= names {sorted(unknown)}, which are no free variables. Use names of the model.")
+    for name, value in (initvals or {}).items():
+        if not np.isfinite(np.asarray(value, dtype=float)).all():
+            raise ModelError(f'The start of "{name}" is not finite. Give finite numbers in initvals=.')
     overrides = {model[name]: value for name, value in (initvals or {}).items()}
-    return make_initial_point_fn(model=model, overrides=overrides, return_transformed=True)(0)
+    try:
+        start = make_initial_point_fn(model=model, overrides=overrides, return_transformed=True)(0)
+    except (TypeError, ValueError) as error:
+        names = ", ".join(f'"{name}"' for name in initvals or {})
+        raise ModelError(
+            f"The start of {names} has another shape than the variable. Give initvals= of its own shape."
+        ) from error
+    for name in initvals or {}:
+        value = start[model.rvs_to_values[model[name]].name]
+        if not np.isfinite(value).all():
+            raise ModelError(f'The start of "{name}" is outside its support. Give a value inside it in initvals=.')
+    return start
 
 
 def _check_latent(model: pm.Model, initial: Mapping[str, Any], pool: Pool, declared: int) -> None:

@@ -8,7 +8,8 @@ same test as any mode (`laplace`). A candidate that is lost in the batch is trie
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -19,7 +20,8 @@ import numpy as np
 from pymc_bpls.compiled import Compiler
 from pymc_bpls.density import Density
 from pymc_bpls.errors import ModeError
-from pymc_bpls.laplace import Derivatives, Mode, find_mode
+from pymc_bpls.failures import Derivatives
+from pymc_bpls.laplace import Mode, find_mode
 from pymc_bpls.newton import Function, maximise
 from pymc_bpls.rows import Labeled
 from pymc_bpls.structured import Objective, Structured, refit_chunk
@@ -49,6 +51,46 @@ class Rows(NamedTuple):
     inputs: tuple[Any, ...]
 
 
+@dataclass
+class Route:
+    """How Hessians are taken by autodiff: all columns at once, or one after the other.
+
+    XLA of JAX 0.10 miscompiles the batched derivative of a Cholesky factor on the CPU, so that the first Hessian is compared
+    with differences of the gradient, and where they disagree the slower way is taken.
+    """
+
+    one_by_one: bool = False
+    checked: bool = False
+
+    def hessian(self, value: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Array]:
+        """The Hessian of `value` as a function of θ."""
+        if not self.one_by_one:
+            return jax.hessian(value)
+
+        def columns(theta: jax.Array) -> jax.Array:
+            gradient = jax.grad(value)
+            return jax.lax.map(lambda v: jax.jvp(gradient, (theta,), (v,))[1], jnp.eye(theta.shape[0]))
+
+        return columns
+
+    @property
+    def name(self) -> str:
+        """What distinguishes compiled functions."""
+        return ", Hessians by columns" if self.one_by_one else ""
+
+
+def _agree(derivatives: Derivatives, theta: np.ndarray) -> bool:
+    """Whether the Hessian along a direction is the difference of gradients along it, to 1%."""
+    rng = np.random.default_rng(0)
+    theta = theta + 0.1 * rng.normal(size=len(theta))
+    along = rng.normal(size=len(theta))
+    _, _, curvature = derivatives(theta)
+    above, below = (derivatives(theta + sign * 1e-4 * along)[1] for sign in (1, -1))
+    found, expected = -curvature @ along, (above - below) / 2e-4
+    usable = np.isfinite(found) & np.isfinite(expected)
+    return bool((np.abs(found - expected)[usable] <= 1e-2 * (1e-3 + np.abs(expected).max(initial=0.0))).all())
+
+
 @dataclass(frozen=True)
 class Engine:
     """Fits and refits of one density, compiled once for each padded size of D."""
@@ -57,6 +99,7 @@ class Engine:
     compiler: Compiler
     chunk_bytes: int = CHUNK_BYTES
     structured: bool = True
+    route: Route = field(default_factory=Route)
 
     @cached_property
     def by_predictors(self) -> Structured | None:
@@ -98,16 +141,19 @@ class Engine:
         if self.by_predictors is not None:
             return self.by_predictors.derivatives(self.by_predictors.labeled_block(labeled, k), prior)
         rows = self.labeled_rows(labeled, k)
-        name = "the log-posterior" if prior else "the likelihood"
 
         def all_derivatives(theta: jax.Array, rows: Rows) -> tuple[jax.Array, ...]:
             function = self._weighted([(1.0, rows)], prior)
             return function.value(theta), function.gradient(theta), function.curvature(theta)
 
         def at(theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+            name = ("the log-posterior" if prior else "the likelihood") + self.route.name
             value, gradient, hessian = self.compiler(name, all_derivatives, theta, rows)
             return float(value), gradient, hessian
 
+        if not self.route.checked:
+            self.route.checked = True
+            self.route.one_by_one = not _agree(at, self.density.start)
         return at
 
     def _weighted(self, parts: list[tuple[float, Rows]], prior: bool) -> Function:
@@ -120,7 +166,8 @@ class Engine:
                 total += k * (rows.weights @ density.log_lik(theta, rows.codes, rows.inputs))
             return total
 
-        return Function(value, jax.grad(value), lambda theta: -jax.hessian(value)(theta))
+        hessian = self.route.hessian(value)
+        return Function(value, jax.grad(value), lambda theta: -hessian(theta))
 
     def chunk(self, n_rows: int, n_pairs: int) -> int:
         """How many of `n_pairs` to refit together: a power of two, within `chunk_bytes`."""
@@ -171,9 +218,9 @@ class Engine:
                     end.theta,
                 )
 
-            return jax.vmap(one)(pairs)
+            return jax.lax.map(one, pairs) if self.route.one_by_one else jax.vmap(one)(pairs)
 
-        name = f"refits (k = {k}, {'with' if prior else 'without'} the prior)"
+        name = f"refits (k = {k}, {'with' if prior else 'without'} the prior{self.route.name})"
         pairs = self.rows(positions, codes, np.ones(len(codes)))
         return self.compiler(name, chunk, start.theta, np.asarray(start.log_det), pairs, self.labeled_rows(labeled))
 

@@ -63,11 +63,12 @@ class Labeled:
         )
 
     def padded(self) -> Labeled:
-        """D with its first row repeated at weight 0 up to a power of two, so that shapes change rarely.
+        """D with its first row repeated at weight 0 up to 2^i or 3 · 2^i rows, so that shapes change rarely.
 
         The padding repeats a row that is in D: zero times a finite number is zero, which 0·∞ is not.
         """
-        extra = max(8, 1 << (len(self) - 1).bit_length()) - len(self)
+        whole = max(8, 1 << (len(self) - 1).bit_length())
+        extra = (3 * whole // 4 if len(self) <= 3 * whole // 4 else whole) - len(self)
         return self.with_rows(np.repeat(self.positions[:1], extra), np.repeat(self.codes[:1], extra), 0.0)
 
 
@@ -154,6 +155,9 @@ def _as_rows(model: pm.Model, name: str, rows: Any, data: SharedVariable) -> np.
         raise RowError(f'pool["{name}"] has shape {array.shape} and "{name}" {shape}. Give rows of the same number of columns.')
     if array.dtype.kind not in "biuf":
         raise RowError(f'pool["{name}"] holds values of type {array.dtype}. Convert its columns to numbers.')
+    whole = np.dtype(data.type.dtype).kind in "biu"
+    if whole and array.dtype.kind == "f" and not np.array_equal(array, np.round(array)):
+        raise RowError(f'pool["{name}"] holds fractions and "{name}" whole numbers. Declare "{name}" with floats, or round.')
     return array
 
 

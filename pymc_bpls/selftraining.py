@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pymc_bpls.errors import BPLSError, CriterionError, LabelError
+from pymc_bpls.errors import BPLSError, CriterionError, LabelError, RowError
 from pymc_bpls.laplace import Mode
 from pymc_bpls.rows import Labeled
 from pymc_bpls.runs import History, history_dataset
@@ -59,10 +59,10 @@ class Plan:
     test: HeldOut | None
 
     def __post_init__(self) -> None:
-        if self.rounds is not None and self.rounds < 0:
-            raise CriterionError(f"rounds={self.rounds} is negative. Give a number of rounds, or None for all.")
-        if self.batch_size < 1:
-            raise CriterionError(f"batch_size={self.batch_size} adds nothing. Give at least 1.")
+        if self.rounds is not None and not (isinstance(self.rounds, int | np.integer) and self.rounds >= 0):
+            raise CriterionError(f"rounds={self.rounds} is no number of rounds. Give 0 or more, or None for all.")
+        if not (isinstance(self.batch_size, int | np.integer) and self.batch_size >= 1):
+            raise CriterionError(f"batch_size={self.batch_size} is no number of rows to add. Give 1 or more.")
         if not (np.isfinite(self.pseudo_weight) and self.pseudo_weight > 0):
             raise CriterionError(f"pseudo_weight={self.pseudo_weight} is not a positive number. Use 1 for a full row.")
 
@@ -177,6 +177,12 @@ def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, HeldOut | None]:
         scorer = scorer.on(density)
     else:
         positions = problem.positions(rows, "test=")
+        known = np.intersect1d(positions, problem.table.labeled)
+        if known.size:
+            raise RowError(
+                f"test= names rows {known[:5].tolist()}, which are labeled, so that the model has seen them. "
+                "Test on rows that carry -1 in the model."
+            )
     return scorer, HeldOut(positions, problem.encode(labels, len(positions)))
 
 

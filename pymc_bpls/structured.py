@@ -30,7 +30,7 @@ _MOST_STEPS = 20
 _HALVINGS = 12
 _OWN_STEPS = 6
 _CHORD_FACTOR = 0.5
-_SIZES = (1.0, 0.5, 0.2, 0.0)
+_SIZES = (0.5, 0.2, 0.0)
 
 
 @dataclass(frozen=True)
@@ -126,13 +126,10 @@ class Structured:
 
         Each part is a value, a gradient and, for g, a Hessian in η.
         """
-        predictors, class_values = self.density.predictors, self.density.class_values
-        assert predictors is not None
 
-        def of_row(eta: jax.Array, code: jax.Array, row: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
-            label = jnp.asarray(class_values)[code][None]
-            function = lambda at: predictors.log_lik(at, label, *(values[None] for values in row))  # noqa: E731
-            return function(eta), jax.jacfwd(function)(eta), jax.jacfwd(jax.jacfwd(function))(eta)
+        def of_row(*arguments: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
+            bends = jax.jacfwd(jax.jacfwd(self._of_row))
+            return self._of_row(*arguments), jax.jacfwd(self._of_row)(*arguments), bends(*arguments)
 
         by_set = jax.vmap(jax.vmap(of_row), (0, None, None))
 
@@ -140,6 +137,22 @@ class Structured:
             return jax.vmap(jax.value_and_grad(self.density.prior))(theta), *(by_set(*block) for block in blocks)
 
         return self.compiler("derivatives", together, theta, *(block for block in (rows, pairs) if block is not None))
+
+    def slopes(self, theta: np.ndarray, rows: Eta, pairs: Eta) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The gradients alone: of g in η of rows (sets, n, p) and of pairs (1, sets, p), and of log π (sets, q)."""
+        by_set = jax.vmap(jax.vmap(jax.jacfwd(self._of_row)), (0, None, None))
+
+        def together(theta: jax.Array, rows: Any, pairs: Any) -> tuple[Any, ...]:
+            return by_set(*rows), by_set(*pairs), jax.vmap(jax.grad(self.density.prior))(theta)
+
+        return self.compiler("slopes", together, theta, rows, pairs)
+
+    def _of_row(self, eta: jax.Array, code: jax.Array, row: Any) -> jax.Array:
+        """g of one row."""
+        predictors = self.density.predictors
+        assert predictors is not None
+        label = jnp.asarray(self.density.class_values)[code][None]
+        return predictors.log_lik(eta, label, *(values[None] for values in row))
 
     def prior_hessian(self, theta: np.ndarray) -> np.ndarray:
         """∇² log π at θ (sets, q): shape (sets, q, q), or (q, q) under Gaussian priors, where it is the same for all θ."""
@@ -198,6 +211,17 @@ class Objective:
         if self.prior:
             value, gradient = value + log_prior, gradient + prior_gradient
         return Point(theta, value, gradient, labeled, pseudo, log_prior)
+
+    def gradient(self, theta: np.ndarray) -> np.ndarray:
+        """Gradient (sets, q) alone."""
+        block, pairs = self.labeled, self.pairs
+        assert pairs is not None
+        sets, (n, p, _) = len(theta), block.matrix.shape
+        eta = (theta @ block.flat.T).reshape(sets, n, p) + block.offset
+        slopes, own, prior = self.model.slopes(theta, block.at(eta), pairs.at(pairs.eta(theta)))
+        total = (block.weights[:, None] * slopes).reshape(sets, n * p) @ block.flat
+        total += np.einsum("cp,cpq->cq", own[0], pairs.matrix)
+        return total + prior if self.prior else total
 
     def curvature(self, point: Point, sets: np.ndarray) -> np.ndarray:
         """−∇²S at some of the point's sets, shape (len(sets), q, q)."""
@@ -261,26 +285,34 @@ def _chord(objective: Objective, start: Mode) -> Point:
         own = curvature @ np.einsum("cpq,cq->cp", matrix, shared)[:, :, None]
         return shared - np.einsum("cp,cpq->cq", np.linalg.solve(core, own)[:, :, 0], update)
 
-    point = _best_of(objective, start.theta, theta - start.theta)
-    best, decrement = point.theta, np.full(len(theta), np.inf)
+    theta = _best_of(objective, start, theta - start.theta)
+    gradient = objective.gradient(theta)
+    best, decrement = theta, np.full(len(theta), np.inf)
     for _ in range(_MOST_CHORDS):
-        step = solve(point.gradient)
-        ahead = np.sqrt(np.maximum((point.gradient * step).sum(axis=1), 0.0))
+        step = solve(gradient)
+        ahead = np.sqrt(np.maximum((gradient * step).sum(axis=1), 0.0))
         shrinks = ahead <= _CHORD_FACTOR * decrement
-        best = np.where(shrinks[:, None], point.theta, best)
+        best = np.where(shrinks[:, None], theta, best)
         decrement = np.where(shrinks, ahead, decrement)
         going = shrinks & (ahead > 0.1 * DECREMENT)
         if not going.any():
             break
-        point = objective.at(np.where(going[:, None], point.theta + step, best))
+        theta = np.where(going[:, None], theta + step, best)
+        gradient = objective.gradient(theta)
     return objective.at(best)
 
 
-def _best_of(objective: Objective, start: np.ndarray, move: np.ndarray) -> Point:
-    """The point along each move at which S is largest, of a few."""
-    points = [objective.at(start + size * move) for size in _SIZES]
-    best = np.argmax([np.nan_to_num(point.value, nan=-np.inf) for point in points], axis=0)
-    return objective.at(start + np.array(_SIZES)[best][:, None] * move)
+def _best_of(objective: Objective, start: Mode, move: np.ndarray) -> np.ndarray:
+    """The point along each move at which S is largest, of a few: the whole move where that is better than staying."""
+    assert objective.pairs is not None
+    origin = np.repeat(start.theta[None], len(move), axis=0)
+    stay, size = objective.at(origin).value, np.ones(len(move))
+    for smaller in _SIZES:
+        worse = ~(objective.at(origin + size[:, None] * move).value >= stay) & (size > 0)
+        if not worse.any():
+            break
+        size = np.where(worse, smaller, size)
+    return origin + size[:, None] * move
 
 
 def _own_step(objective: Objective, start: Mode, update: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -82,27 +82,22 @@ def maximum(value_and_gradient, start):
 
 
 def density_at(pls, theta):
-    """log p(y, θ), its gradient and Hessian by the package."""
-    import jax
-
-    problem = pls._problem
-    rows = problem.density.take(problem.labeled.positions)
-    log_posterior = lambda t: problem.density.log_lik(t, problem.labeled.codes, rows).sum() + problem.density.prior(t)  # noqa: E731
-    values = jax.jit(lambda t: (log_posterior(t), jax.grad(log_posterior)(t), jax.hessian(log_posterior)(t)))(theta)
-    return tuple(np.asarray(value) for value in values)
+    """Log-posterior, gradient and curvature by the derivatives that fits take."""
+    return pls._scorer.engine._derivatives(pls._problem.labeled, 1, True)(theta)
 
 
 def test_density_gradient_and_hessian_are_those_of_pymc(declared):
     kind, pls = declared
     value_and_gradient, start = compiled(kind.declare(zoo.LABELED, kind.labels[zoo.LABELED]))
     theta = start + 0.3 * np.random.default_rng(1).normal(size=len(start))
-    value, gradient, hessian = density_at(pls, theta)
+    value, gradient, curvature = density_at(pls, theta)
     expected, expected_gradient = value_and_gradient(theta)
     np.testing.assert_allclose(value, expected, rtol=1e-8)
     np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-6, atol=1e-7)
-    np.testing.assert_allclose(-hessian, hessian_by_differences(value_and_gradient, theta), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(curvature, hessian_by_differences(value_and_gradient, theta), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_ppp_of_each_class_is_that_of_a_refit_by_scipy(declared):
     kind, pls = declared
     scores = pls.score("ppp", labels="all").sel(candidate=CANDIDATE)

@@ -1,0 +1,72 @@
+"""All benchmarks: `python -m validation.benchmarks`. Writes `results.json` as it goes and `RESULTS.md` at the end.
+
+What is in `results.json` already is not measured again: delete it to start anew.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from validation.benchmarks.report import write
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results.json"
+CASES = ("simulation-100", "simulation-400", "simulation-1000", "ionosphere")
+R_ROUNDS = {"simulation-100": "40", "simulation-400": "3", "simulation-1000": "1", "ionosphere": "3"}
+GROWTH = (
+    *((("40", str(m), "60")) for m in (100, 1000, 10_000, 100_000)),
+    *(("100", "1000", str(q)) for q in (5, 20, 60, 200)),
+    *((str(n), "1000", "20") for n in (50, 500, 5000)),
+)
+
+
+def tasks() -> list[tuple[str, ...]]:
+    """Every measurement, each in a process of its own."""
+    by_case = [(kind, name) for name in CASES for kind in ("cold", "round")]
+    naive = [("naive", "simulation-400")]
+    original = [("original", name, R_ROUNDS[name]) for name in CASES]
+    flops = [("flops", "40", "160", "60"), ("flops", "200", "160", "60")]
+    return [*by_case, *naive, *original, *(("growth", *sizes) for sizes in GROWTH), *flops]
+
+
+def measure(task: tuple[str, ...]) -> dict[str, Any]:
+    """Run one measurement."""
+    command = [sys.executable, "-m", "validation.benchmarks.measure", *task]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def machine() -> str:
+    """What the timings were taken on."""
+    cpu = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        lines = info.read_text().splitlines()
+        models = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+        cpu = f"{len(models)} × {models[0]}" if models else cpu
+    return f"{cpu}, {platform.system()}, Python {platform.python_version()}"
+
+
+def main() -> None:
+    """Measure what is missing, then write the report."""
+    console = Console()
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for task in tasks():
+        key = " ".join(task)
+        if key not in results:
+            results[key] = measure(task)
+            results["machine"] = machine()
+            RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+            console.print(key, results[key])
+    write(results, HERE / "RESULTS.md")
+
+
+if __name__ == "__main__":
+    main()

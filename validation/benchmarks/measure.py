@@ -1,0 +1,122 @@
+"""One measurement in a fresh process: `python -m validation.benchmarks.measure KIND ARGUMENTS`, JSON on the last line."""
+
+from __future__ import annotations
+
+import time
+
+STARTED = time.perf_counter()
+
+import json  # noqa: E402
+import resource  # noqa: E402
+import sys  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+from typing import Any  # noqa: E402
+
+import numpy as np  # noqa: E402
+
+import pymc_bpls as bpls  # noqa: E402
+from validation.benchmarks import cases, rivals  # noqa: E402
+
+REPEATS = 5
+
+
+def peak_memory() -> float:
+    """Peak resident memory of this process, GiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def cold(name: str) -> dict[str, Any]:
+    """Process start to first scores, and then a whole run."""
+    held = cases.case(name)
+    pls = bpls.BPLS(rivals.declare(held.X, held.y))
+    pls.score()
+    first = time.perf_counter() - STARTED
+    run = rivals.seconds(lambda: pls.self_train(progressbar=False))
+    return {
+        "first_scores": first,
+        "cold_run": first + run,
+        "compiling": float(pls.compilations["seconds"].sum()),
+        "compilations": int(pls.compilations.sizes["compilation"]),
+    }
+
+
+def round_(name: str) -> dict[str, Any]:
+    """One warm round and a warm run, beside scikit-learn's and a NumPy loop's, in turn."""
+    held = cases.case(name)
+    pls = bpls.BPLS(rivals.declare(held.X, held.y))
+    pls.self_train(progressbar=False)
+    ours = {
+        "round": lambda: rivals.seconds(pls.score),
+        "sklearn_round": lambda: rivals.sklearn_round(held.X, held.y),
+        "numpy_round": lambda: rivals.numpy_round(held.X, held.y),
+        "run": lambda: rivals.seconds(lambda: pls.self_train(progressbar=False)),
+        "sklearn_run": lambda: rivals.sklearn_run(held.X, held.y),
+    }
+    return _in_turn(ours, REPEATS)
+
+
+def naive(name: str) -> dict[str, Any]:
+    """PyMC's own MAP and Hessian for one candidate."""
+    held = cases.case(name)
+    first, warm = rivals.pymc_candidate(held.X, held.y)
+    return {"first": first, "warm": warm, "candidates": int((held.y < 0).sum())}
+
+
+def original(name: str, rounds: str) -> dict[str, Any]:
+    """The paper's algorithm in R, where there is an Rscript."""
+    held = cases.case(name)
+    found = rivals.r_rounds(held.X, held.y, int(rounds))
+    return {} if found is None else {"r_round": found[0], "r_rounds": found[1], "rounds": int(rounds)}
+
+
+def growth(n: str, m: str, q: str) -> dict[str, Any]:
+    """One scoring of a pool, warm, and the peak memory of the process."""
+    held = cases.gaussian(int(n), int(m), int(q))
+    pls = bpls.BPLS(rivals.declare(held.X, held.y))
+    pls.score()
+    return {"seconds": rivals.seconds(pls.score), "peak_gib": peak_memory()}
+
+
+def flops(n: str, m: str, q: str) -> dict[str, Any]:
+    """A refit beside the matrix product and the Cholesky factorisation that it cannot do without."""
+    held = cases.gaussian(int(n), int(m), int(q))
+    pls = bpls.BPLS(rivals.declare(held.X, held.y))
+    pls.score()
+    A = np.column_stack([np.ones(int(n)), held.X[: int(n)]])
+    weights = np.random.default_rng(0).random((int(m), int(n)))
+
+    def hessians() -> np.ndarray:
+        p = A.shape[1]
+        return ((A.T * weights[:, None]).reshape(-1, int(n)) @ A).reshape(-1, p, p) + np.eye(p)
+
+    curvature = hessians()
+    return _in_turn(
+        {
+            "round": lambda: rivals.seconds(pls.score),
+            "hessians": lambda: rivals.seconds(hessians),
+            "cholesky": lambda: rivals.seconds(lambda: np.linalg.cholesky(curvature)),
+        },
+        REPEATS,
+    )
+
+
+def _in_turn(timed: dict[str, Callable[[], float]], repeats: int) -> dict[str, Any]:
+    """Seconds of each function in each repeat, one after the other, so that all see the same machine."""
+    found: dict[str, Any] = {name: [] for name in timed}
+    for _ in range(repeats):
+        for name, function in timed.items():
+            found[name].append(function())
+    return found
+
+
+KINDS: dict[str, Callable[..., dict[str, Any]]] = {
+    "cold": cold,
+    "round": round_,
+    "naive": naive,
+    "original": original,
+    "growth": growth,
+    "flops": flops,
+}
+
+if __name__ == "__main__":
+    print(json.dumps(KINDS[sys.argv[1]](*sys.argv[2:])))
