@@ -99,6 +99,11 @@ def test_the_larger_split_agrees_with_its_stored_importance_sampling():
     stored, error = (split.candidates[name].to_numpy() for name in ("is_log_ppp", "is_log_ppp_se"))
     spread = np.sqrt(at_file(run, split, "mcse") ** 2 + run.attrs["log_normalizer_error"] ** 2 + error**2)
     assert (np.abs(at_file(run, split, "log_ppp") - stored) < 4 * spread).all()
+    best = int(split.candidates["is_diff_to_best"].argmax())
+    ours = at_file(run, split, "log_predictive") - at_file(run, split, "log_predictive")[best]
+    paired, error = (split.candidates[name].to_numpy() for name in ("is_diff_to_best", "is_diff_to_best_se"))
+    spread = np.hypot(at_file(run, split, "diff_to_best_mcse"), error) + 1e-12
+    assert (np.abs(ours - paired) < 4 * spread).all()
 
 
 def test_classes_sum_to_the_same_for_every_candidate(quadrature):
