@@ -147,7 +147,7 @@ def exact_tree(
         result[name] = result["log_predictive"] + reference.normaliser.value
         attrs |= {"log_normalizer": reference.normaliser.value, "log_normalizer_error": reference.normaliser.error}
     attrs |= {"reliable": int(not reference.reasons), "reasons": "; ".join(reference.reasons)}
-    named = scorer.problem.with_coords(result, rows, codes)
+    named = result.assign_coords(scorer.problem.coords(rows, codes))
     return xr.DataTree.from_dict({"/": xr.Dataset(attrs=attrs), "/exact": named, **reference.groups})
 
 

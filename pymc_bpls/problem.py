@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-import xarray as xr
 from pytensor.graph.basic import Variable
 
 from pymc_bpls.density import Density, hierarchical, label_root, make_density, make_source, split_terms
@@ -74,10 +73,10 @@ class Problem:
         name = self.table.index.name
         return name if isinstance(name, str) and name not in ("candidate", "label", "row", "class") else "index"
 
-    def with_coords(self, result: xr.Dataset, candidates: np.ndarray, codes: np.ndarray) -> xr.Dataset:
-        """`result` over `candidate` (and `label`) with positions, class names and the user's index."""
-        named = result.assign_coords(label=self.classes.names) if codes.ndim == 2 else result
-        return named.assign_coords({"candidate": candidates, self.index_name: ("candidate", self.table.index[candidates])})
+    def coords(self, candidates: np.ndarray, codes: np.ndarray) -> dict[str, Any]:
+        """Coords of a result over `candidate` (and `label`): positions, class names and the user's index."""
+        labels = {"label": self.classes.names} if codes.ndim == 2 else {}
+        return {"candidate": candidates, self.index_name: ("candidate", self.table.index[candidates]), **labels}
 
     def positions(self, rows: Any, name: str) -> np.ndarray:
         """Row positions, checked against the table."""

@@ -25,6 +25,7 @@ from pymc_bpls.laplace import Mode, find_mode
 from pymc_bpls.newton import Function, maximise
 from pymc_bpls.rows import Labeled
 from pymc_bpls.structured import Objective, Structured, refit_chunk
+from pymc_bpls.threads import for_matrices_of
 
 CHUNK_BYTES = 256 * 2**20
 _SMALLEST_CHUNK, _LARGEST_CHUNK = 32, 1024
@@ -128,14 +129,15 @@ class Engine:
     ) -> Mode:
         """The verified mode of k ℓ_D + log π, and of ℓ_i besides where `extra` is (row, class)."""
         held = labeled if extra is None else labeled.with_rows(np.array([extra[0]]), np.array([extra[1]]), 1.0 / k)
-        return find_mode(
-            self._derivatives(held, k, prior),
-            self.density.start if start is None else start,
-            self.density.parameters.labels,
-            prior=prior,
-            n_rows=len(held),
-            not_finite=self.density.not_finite,
-        )
+        with for_matrices_of(self.density.dimension):
+            return find_mode(
+                self._derivatives(held, k, prior),
+                self.density.start if start is None else start,
+                self.density.parameters.labels,
+                prior=prior,
+                n_rows=len(held),
+                not_finite=self.density.not_finite,
+            )
 
     def _derivatives(self, labeled: Labeled, k: float, prior: bool) -> Derivatives:
         if self.by_predictors is not None:
@@ -183,10 +185,11 @@ class Engine:
         size = self.chunk(len(labeled.padded()), len(positions))
         refit = self._autodiff_chunk if self.by_predictors is None else self._structured_chunk
         parts = []
-        for first in range(0, len(positions), size):
-            picked = np.resize(np.arange(first, min(first + size, len(positions))), size)
-            part = refit(labeled, positions[picked], codes[picked], start, k, prior)
-            parts.append([array[: len(positions) - first] for array in part])
+        with for_matrices_of(self.density.dimension):
+            for first in range(0, len(positions), size):
+                picked = np.resize(np.arange(first, min(first + size, len(positions))), size)
+                part = refit(labeled, positions[picked], codes[picked], start, k, prior)
+                parts.append([array[: len(positions) - first] for array in part])
         refits = Refits(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
         return self._retry(refits, labeled, positions, codes, start.theta, k=k, prior=prior)
 

@@ -144,13 +144,17 @@ class Scorer:
 
     def _finished(self, result: xr.Dataset, candidates: np.ndarray, codes: np.ndarray) -> xr.Dataset:
         """The result with pseudo-labels, coords and the user's index; rows without a finite score are reported."""
-        names = self.problem.classes.names
+        names, dims = self.problem.classes.names, result["score"].dims
         scores = result["score"].to_numpy()
-        finite = np.isfinite(scores) & result.get("converged", xr.ones_like(result["score"], dtype=bool)).to_numpy()
-        result["score"] = result["score"].where(finite)
+        finite = np.isfinite(scores)
+        if "converged" in result:
+            finite = finite & result["converged"].to_numpy()
         chosen = codes if codes.ndim == 1 else np.where(finite, scores, -np.inf).argmax(axis=1)
-        result["pseudo_label"] = ("candidate", names[chosen])
-        result = self.problem.with_coords(result, candidates, codes)
+        variables = {
+            "score": (dims, np.where(finite, scores, np.nan)),
+            "pseudo_label": ("candidate", names[chosen]),
+            **{str(name): (value.dims, value.to_numpy()) for name, value in result.data_vars.items() if name != "score"},
+        }
         bad = candidates[~finite.reshape(len(candidates), -1).all(axis=1)]
         if bad.size:
             warnings.warn(
@@ -159,8 +163,7 @@ class Scorer:
                 BPLSWarning,
                 stacklevel=4,
             )
-        first = [name for name in ("score", "pseudo_label") if name in result]
-        return result[[*first, *(name for name in result.data_vars if name not in first)]]
+        return xr.Dataset(variables, coords=self.problem.coords(candidates, codes))
 
 
 def _terms(refits: Refits, shape: tuple[int, ...], dims: tuple[str, ...]) -> xr.Dataset:
