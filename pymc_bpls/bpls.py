@@ -42,9 +42,10 @@ class BPLS:
         The observed variable that holds the labels, needed where there are several; the others stay part of the density.
     pool : mapping of str to array_like, optional
         New, unlabeled rows for each `pm.Data` container with a value a row, for a model declared on labeled rows only.
-        Columns of a DataFrame are matched by name where the model's coords name them.
+        Columns of a DataFrame are matched by name where the model's coords name them; rows are matched by position.
     unlabeled : int, mask of bool, or positions, default −1
-        The label that marks a candidate, or which rows are candidates. Rows neither labeled nor candidates are held out.
+        The label that marks a candidate, or which rows are candidates, by position, whatever their labels. Rows neither
+        labeled nor candidates are held out.
     classes : array_like, optional
         What the class codes stand for; for a distribution whose classes are unknown, the values of its labels.
     index : array_like, optional
@@ -101,13 +102,24 @@ class BPLS:
         )
         self._compiler = Compiler()
         self._scorer = Scorer(self._problem, Engine(self._problem.density, self._compiler), predictor)
+        self._warn(unlabeled)
+
+    def _warn(self, unlabeled: Any) -> None:
+        """Say what a user may not have meant: classes without a labeled row, candidates whose labels are not used."""
+        hidden = self._problem.hidden
+        if np.ndim(unlabeled) == 1 and np.asarray(unlabeled).dtype.kind in "iu" and hidden:
+            warnings.warn(
+                f'unlabeled= lists {hidden} rows of "{self._problem.name}" that hold a label. Their labels are not used.',
+                BPLSWarning,
+                stacklevel=3,
+            )
         absent = check_classes(self._problem.table, self._problem.classes.names, self._problem.name)
         if absent:
             warnings.warn(
                 f'"{self._problem.name}" has no labeled row of class {", ".join(map(str, absent))}. '
                 'It is never a pseudo-label under labels="predicted".',
                 BPLSWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
 
     def __repr__(self) -> str:
@@ -184,7 +196,8 @@ class BPLS:
         Parameters
         ----------
         criterion : str or Criterion, default "ppp"
-            A name of the table in `criteria`, or a criterion of one's own.
+            "ppp", "ibpls", "ubpls", "marginal_likelihood", "reference", "likelihood", "probability", "variance",
+            "predictive", "entropy" or "random" (see the README's table), or a criterion of one's own.
         approximation : {"laplace"}
         expansion : {"map", "mle"}, default "map"
             Whether the point of expansion maximises the prior too; "mle" is the paper's, for "ppp" and "ibpls".
@@ -198,7 +211,8 @@ class BPLS:
         xarray.Dataset
             Over `candidate` (row position; and `label` with `labels="all"`): `score`, `pseudo_label`; for refitted
             criteria their terms and `converged`; under proper priors `log_ppp` (k = 2) or `log_evidence` (k = 1), and with
-            `labels="all"` the `class_sum_error` of log PPP: how far Laplace's values are from Σ_y PPP(i, y) = Z_2/Z_1.
+            `labels="all"` the `class_sum_error` of log PPP: log Σ_y PPP(i, y) minus log Z_2/Z_1, both by Laplace's method. It
+            is 0 for the exact values; a large one says that Laplace's method is off, a small one proves little.
 
         Raises
         ------
@@ -368,7 +382,7 @@ class BPLS:
         xarray.DataTree
             `/exact` over `candidate` (and `label`): `log_predictive` (log E[p(ŷ|x,θ)], the exact ranking) with `mcse` and
             `ess`, `diff_to_best` with `diff_to_best_mcse` (paired), `prob_best` given the Monte Carlo error, `pareto_k` for
-            importance sampling, and with `absolute` `log_ppp` or `log_evidence`. `/posterior` and `/sample_stats` of the
+            importance sampling, and with `absolute` `log_ppp` or `log_evidence`. `/posterior` and `/sample_stats` of a NUTS
             run. attrs: `reliable` (0 or 1), `reasons` in words, `log_normalizer` and its error.
 
         Raises

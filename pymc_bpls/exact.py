@@ -10,6 +10,7 @@ with Pareto-smoothed importance weights (`method="psis"`), whose k-hat says whet
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,7 +19,7 @@ import xarray as xr
 
 from pymc_bpls.averages import Weighted, average, exact_dataset
 from pymc_bpls.bridge import LogRatio, Proposal, bridge
-from pymc_bpls.errors import CriterionError
+from pymc_bpls.errors import BPLSWarning, CriterionError
 from pymc_bpls.importance import importance_draws, log_densities, log_liks
 from pymc_bpls.rows import Labeled
 from pymc_bpls.sampling import Draws, named_draws, sample
@@ -97,7 +98,7 @@ class Psis:
 def _bad_k(pareto_k: float | None) -> list[str]:
     if pareto_k is None or pareto_k <= GOOD_K:
         return []
-    return [f"k-hat of the importance weights is {pareto_k:.2f} (more than {GOOD_K})"]
+    return [f"k-hat of the importance weights is {pareto_k:.2f} (more than {GOOD_K}), where NUTS is needed"]
 
 
 def _normaliser(scorer: Scorer, labeled: Labeled, first: np.ndarray, second: np.ndarray) -> LogRatio:
@@ -147,6 +148,12 @@ def exact_tree(
         result[name] = result["log_predictive"] + reference.normaliser.value
         attrs |= {"log_normalizer": reference.normaliser.value, "log_normalizer_error": reference.normaliser.error}
     attrs |= {"reliable": int(not reference.reasons), "reasons": "; ".join(reference.reasons)}
+    if reference.reasons:
+        warnings.warn(
+            f"The exact reference is not reliable: {'; '.join(reference.reasons)}. Its values and errors may be wrong.",
+            BPLSWarning,
+            stacklevel=3,
+        )
     named = result.assign_coords(scorer.problem.coords(rows, codes))
     return xr.DataTree.from_dict({"/": xr.Dataset(attrs=attrs), "/exact": named, **reference.groups})
 

@@ -44,8 +44,8 @@ SENTENCES = {
         '{q} parameters. Use a criterion with the prior, as "ppp".'
     ),
     ("runaway", True): (
-        "The log-posterior has no finite mode: it grows along {blamed}. Give these parameters a proper prior; "
-        "for the scale of a hierarchy use a non-centered form."
+        "The log-posterior has no finite mode: it grows along {blamed}. For the scale of a hierarchy use a "
+        "non-centered form (group = mu + scale * z, z standard normal); give anything else a proper prior."
     ),
     ("runaway", False): (
         "The likelihood grows without bound along {blamed}: the labeled rows are separated in that direction. "

@@ -118,14 +118,18 @@ class Classes:
     def __len__(self) -> int:
         return len(self.names)
 
+    def match(self, observed: np.ndarray) -> np.ndarray:
+        """Class codes (N,) of `observed` (N, ...), −1 where it is no class."""
+        flat = observed.reshape(len(observed), -1)
+        codes = np.full(len(observed), UNLABELED)
+        for code, value in enumerate(self.values.reshape(len(self), -1)):
+            codes[(flat == value).all(axis=1)] = code
+        return codes
+
     def codes(self, observed: np.ndarray, name: str, rows: np.ndarray, unlabeled: Any) -> np.ndarray:
         """Class codes (N,) of `observed` (N, ...), −1 outside `rows` and where a label equals `unlabeled`."""
-        flat = observed.reshape(len(observed), -1)
-        table = self.values.reshape(len(self), -1)
-        codes = np.full(len(observed), UNLABELED)
-        for code, value in enumerate(table):
-            codes[(flat == value).all(axis=1)] = code
-        blank = (flat == unlabeled).all(axis=1) | ~rows
+        codes = self.match(observed)
+        blank = (observed.reshape(len(observed), -1) == unlabeled).all(axis=1) | ~rows
         strange = np.flatnonzero((codes < 0) & ~blank)
         if strange.size:
             raise LabelError(

@@ -1,7 +1,7 @@
 """Laplace's method: a verified mode of the log-posterior, its Hessian, and what is wrong where there is none.
 
 Modes are found by Newton's method with a line search, on the unconstrained scale and with the log-Jacobian, for mode and
-Hessian alike. A point is a mode where three things hold together: the Newton decrement λ = (g' H⁻¹ g)^½ is below 1e-9 (or
+Hessian alike. A point is a mode where three things hold together: the Newton decrement λ = (g' H⁻¹ g)^½ is below 1e-10 (or
 as small as rounding lets it become), H is positive definite and well conditioned, and one more step does not change
 log det H. The last test refuses the flanks of a likelihood without a maximum, on which λ vanishes as well.
 """
@@ -19,7 +19,7 @@ import xarray as xr
 from pymc_bpls.errors import ModeError
 from pymc_bpls.failures import Derivatives, Failure, explain
 
-DECREMENT = 1e-9
+DECREMENT = 1e-10
 ROUNDED_DECREMENT = 1e-6
 LOG_DET_CHANGE = 1e-5
 SINGULAR = 1e-11

@@ -37,8 +37,7 @@ _IMPROPER = ("FlatRV", "HalfFlatRV")
 class Problem:
     """A declared model on its table.
 
-    `proper` is False where a free variable has an improper prior; `hierarchy` lists (variable, parent) pairs of free
-    variables whose densities depend on each other.
+    `proper` is False where a free variable has an improper prior; `hidden` counts candidates that hold a label.
     """
 
     model: pm.Model
@@ -50,6 +49,7 @@ class Problem:
     log_lik: Variable
     prior_terms: list[Variable]
     proper: bool
+    hidden: int
 
     @property
     def label(self) -> Variable:
@@ -170,7 +170,8 @@ def declare(
         ) from error
     _check_data(model, label, density, rows, table)
     proper = not any(type(free.owner.op).__name__ in _IMPROPER for free in model.free_RVs)
-    return Problem(model, rv.name, table, found, density, source, log_lik, prior_terms, proper)
+    hidden = int((found.match(observed)[table.candidates[table.candidates < len(observed)]] >= 0).sum())
+    return Problem(model, rv.name, table, found, density, source, log_lik, prior_terms, proper, hidden)
 
 
 def _evaluator(model: pm.Model, initial: Mapping[str, Any]) -> Callable[[Variable], Any]:

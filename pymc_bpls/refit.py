@@ -19,7 +19,7 @@ import numpy as np
 
 from pymc_bpls.compiled import Compiler
 from pymc_bpls.density import Density
-from pymc_bpls.errors import ModeError
+from pymc_bpls.errors import ModeError, ModelError
 from pymc_bpls.failures import Derivatives
 from pymc_bpls.laplace import Mode, find_mode
 from pymc_bpls.newton import Function, maximise
@@ -54,30 +54,31 @@ class Rows(NamedTuple):
 
 @dataclass
 class Route:
-    """How Hessians are taken by autodiff: all columns at once, or one after the other.
+    """Whether Hessians by autodiff are compiled apart from everything else, column by column.
 
     XLA of JAX 0.10 miscompiles the batched derivative of a Cholesky factor on the CPU, so that the first Hessian is compared
-    with differences of the gradient, and where they disagree the slower way is taken.
+    with differences of the gradient. Where they disagree, this slower way is taken, and candidates are refitted in turn.
     """
 
-    one_by_one: bool = False
+    apart: bool = False
     checked: bool = False
 
-    def hessian(self, value: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Array]:
-        """The Hessian of `value` as a function of θ."""
-        if not self.one_by_one:
-            return jax.hessian(value)
+    def check(self, derivatives: Derivatives, start: np.ndarray) -> None:
+        """Compare once, choose the way, and compare again."""
+        if self.checked:
+            return
+        self.checked = True
+        self.apart = not _agree(derivatives, start)
+        if self.apart and not _agree(derivatives, start):
+            raise ModelError(
+                "The Hessian of the log-density disagrees with its gradient, which is a fault of this version of JAX. "
+                "Install another version of jax and jaxlib."
+            )
 
-        def columns(theta: jax.Array) -> jax.Array:
-            gradient = jax.grad(value)
-            return jax.lax.map(lambda v: jax.jvp(gradient, (theta,), (v,))[1], jnp.eye(theta.shape[0]))
 
-        return columns
-
-    @property
-    def name(self) -> str:
-        """What distinguishes compiled functions."""
-        return ", Hessians by columns" if self.one_by_one else ""
+def _by_columns(value: Callable[[jax.Array], jax.Array], theta: jax.Array) -> jax.Array:
+    gradient = jax.grad(value)
+    return jax.lax.map(lambda v: jax.jvp(gradient, (theta,), (v,))[1], jnp.eye(theta.shape[0]))
 
 
 def _agree(derivatives: Derivatives, theta: np.ndarray) -> bool:
@@ -144,18 +145,26 @@ class Engine:
             return self.by_predictors.derivatives(self.by_predictors.labeled_block(labeled, k), prior)
         rows = self.labeled_rows(labeled, k)
 
-        def all_derivatives(theta: jax.Array, rows: Rows) -> tuple[jax.Array, ...]:
+        name = "the log-posterior" if prior else "the likelihood"
+
+        def together(theta: jax.Array, rows: Rows) -> tuple[jax.Array, ...]:
             function = self._weighted([(1.0, rows)], prior)
             return function.value(theta), function.gradient(theta), function.curvature(theta)
 
-        def at(theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-            name = ("the log-posterior" if prior else "the likelihood") + self.route.name
-            value, gradient, hessian = self.compiler(name, all_derivatives, theta, rows)
-            return float(value), gradient, hessian
+        def first_two(theta: jax.Array, rows: Rows) -> tuple[jax.Array, ...]:
+            return together(theta, rows)[:2]
 
-        if not self.route.checked:
-            self.route.checked = True
-            self.route.one_by_one = not _agree(at, self.density.start)
+        def columns(theta: jax.Array, rows: Rows) -> jax.Array:
+            return -_by_columns(self._weighted([(1.0, rows)], prior).value, theta)
+
+        def at(theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+            if self.route.apart:
+                value, gradient = self.compiler(f"{name} and its gradient", first_two, theta, rows)
+                return float(value), gradient, self.compiler(f"{name}, its Hessian", columns, theta, rows)
+            value, gradient, curvature = self.compiler(name, together, theta, rows)
+            return float(value), gradient, curvature
+
+        self.route.check(at, self.density.start)
         return at
 
     def _weighted(self, parts: list[tuple[float, Rows]], prior: bool) -> Function:
@@ -168,8 +177,7 @@ class Engine:
                 total += k * (rows.weights @ density.log_lik(theta, rows.codes, rows.inputs))
             return total
 
-        hessian = self.route.hessian(value)
-        return Function(value, jax.grad(value), lambda theta: -hessian(theta))
+        return Function(value, jax.grad(value), lambda theta: -jax.hessian(value)(theta))
 
     def chunk(self, n_rows: int, n_pairs: int) -> int:
         """How many of `n_pairs` to refit together: a power of two, within `chunk_bytes`."""
@@ -182,6 +190,11 @@ class Engine:
 
     def refit(self, labeled: Labeled, positions: np.ndarray, codes: np.ndarray, start: Mode, *, k: int, prior: bool) -> Refits:
         """Refit every pair (row `positions[i]`, class `codes[i]`) from the shared mode `start`."""
+        if self.route.apart:
+            m = len(positions)
+            a, b, c, d = np.full((4, m), np.nan)
+            lost = Refits(a, b, c, d, np.zeros(m, dtype=bool), np.tile(start.theta, (m, 1)))
+            return self._retry(lost, labeled, positions, codes, start.theta, k=k, prior=prior)
         size = self.chunk(len(labeled.padded()), len(positions))
         refit = self._autodiff_chunk if self.by_predictors is None else self._structured_chunk
         parts = []
@@ -221,9 +234,9 @@ class Engine:
                     end.theta,
                 )
 
-            return jax.lax.map(one, pairs) if self.route.one_by_one else jax.vmap(one)(pairs)
+            return jax.vmap(one)(pairs)
 
-        name = f"refits (k = {k}, {'with' if prior else 'without'} the prior{self.route.name})"
+        name = f"refits (k = {k}, {'with' if prior else 'without'} the prior)"
         pairs = self.rows(positions, codes, np.ones(len(codes)))
         return self.compiler(name, chunk, start.theta, np.asarray(start.log_det), pairs, self.labeled_rows(labeled))
 

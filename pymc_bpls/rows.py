@@ -63,12 +63,11 @@ class Labeled:
         )
 
     def padded(self) -> Labeled:
-        """D with its first row repeated at weight 0 up to 2^i or 3 · 2^i rows, so that shapes change rarely.
+        """D with its first row repeated at weight 0 up to a power of two, so that shapes change rarely.
 
         The padding repeats a row that is in D: zero times a finite number is zero, which 0·∞ is not.
         """
-        whole = max(8, 1 << (len(self) - 1).bit_length())
-        extra = (3 * whole // 4 if len(self) <= 3 * whole // 4 else whole) - len(self)
+        extra = max(8, 1 << (len(self) - 1).bit_length()) - len(self)
         return self.with_rows(np.repeat(self.positions[:1], extra), np.repeat(self.codes[:1], extra), 0.0)
 
 
@@ -134,7 +133,7 @@ def _check_names(pool: Mapping[str, Any], held: Mapping[str, Any], in_use: Mappi
     if unknown:
         raise RowError(
             f"pool= names {_quoted(unknown)}, and the model's data containers are {_quoted(list(held)) or 'none'}. "
-            "Declare row data with pm.Data, or put all rows into one table."
+            "Use these names; declare other row data with pm.Data, or put all rows into one table."
         )
     unused = [name for name in pool if name not in in_use]
     if unused:
@@ -189,6 +188,8 @@ def candidate_mask(unlabeled: Any, observed: np.ndarray, pool_size: int) -> tupl
     `unlabeled` is that value, a boolean mask, or positions; rows of a pool are always candidates.
     """
     n = len(observed)
+    if isinstance(unlabeled, pd.Index):
+        raise RowError("unlabeled= is a pandas index, and rows are named by position. Give df.index.get_indexer(those labels).")
     given = np.asarray(unlabeled)
     appended = np.ones(pool_size, dtype=bool)
     if given.ndim == 0:

@@ -48,7 +48,7 @@ class Draws:
 def weighted_model(problem: Problem, labeled: Labeled, k: int) -> pm.Model:
     """A model of θ alone: `shift` is θ minus the user's initial point, so that every sampler starts around that."""
     density = problem.density
-    with pm.Model() as model:
+    with pm.Model(model=None) as model:  # not part of a model that is open around the call
         shift = pm.Flat("shift", shape=density.dimension)
         theta = pt.as_tensor(density.start) + shift
         pm.Potential("log_density", k * _log_lik(problem, labeled, theta) + _log_prior(problem, theta))

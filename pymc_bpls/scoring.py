@@ -22,6 +22,18 @@ from pymc_bpls.refit import Engine, Refits
 from pymc_bpls.rows import Labeled
 
 TIED = 1e-10
+DESCRIPTIONS = {
+    "score": "the criterion, larger is better",
+    "pseudo_label": "the class that the score is of, the best one with labels='all'",
+    "log_lik_labeled": "log-likelihood of D at the candidate's own mode",
+    "log_lik_pseudo": "log-likelihood of the candidate with its pseudo-label at that mode",
+    "log_prior": "log prior density, with Jacobian, at that mode",
+    "log_det": "log determinant of minus the Hessian at that mode",
+    "converged": "whether that mode is verified",
+    "log_ppp": "log p(D, i | D), absolute, by Laplace's method",
+    "log_evidence": "log p(D, i), absolute, by Laplace's method",
+    "class_sum_error": "log of the classes' PPP added up minus log Z_2/Z_1, both by Laplace's method",
+}
 
 
 @dataclass(frozen=True)
@@ -155,6 +167,7 @@ class Scorer:
             "pseudo_label": ("candidate", names[chosen]),
             **{str(name): (value.dims, value.to_numpy()) for name, value in result.data_vars.items() if name != "score"},
         }
+        described = {name: (*value, {"description": DESCRIPTIONS[name]}) for name, value in variables.items()}
         bad = candidates[~finite.reshape(len(candidates), -1).all(axis=1)]
         if bad.size:
             warnings.warn(
@@ -163,7 +176,7 @@ class Scorer:
                 BPLSWarning,
                 stacklevel=4,
             )
-        return xr.Dataset(variables, coords=self.problem.coords(candidates, codes))
+        return xr.Dataset(described, coords=self.problem.coords(candidates, codes))
 
 
 def _terms(refits: Refits, shape: tuple[int, ...], dims: tuple[str, ...]) -> xr.Dataset:

@@ -8,6 +8,8 @@ from scipy.special import expit, logsumexp
 
 import pymc_bpls as bpls
 
+# small runs are not reliable, and say so
+pytestmark = pytest.mark.filterwarnings("ignore:The exact reference is not reliable:pymc_bpls.BPLSWarning")
 QUADRATURE = ("sim1_q2", "banknote_q3")
 SEEDS = range(20)
 NUTS = {"draws": 500, "tune": 500, "chains": 4, "cores": 1, "progressbar": False}
@@ -135,7 +137,8 @@ def test_the_same_seed_gives_the_same_numbers_for_any_number_of_cores(sim1_infor
 
 
 def test_an_unreliable_run_says_why(sim1_informed):
-    run = sim1_informed.exact(random_seed=1, **{**NUTS, "draws": 20, "tune": 5, "absolute": False})
+    with pytest.warns(bpls.BPLSWarning, match="not reliable"):
+        run = sim1_informed.exact(random_seed=1, **{**NUTS, "draws": 20, "tune": 5, "absolute": False})
     assert run.attrs["reliable"] == 0
     assert "ESS" in run.attrs["reasons"] or "diverged" in run.attrs["reasons"]
 
@@ -151,6 +154,15 @@ def test_named_draws_have_the_model_s_dims():
     assert run["posterior"]["beta"].dims == ("chain", "draw", "feature")
     assert run["posterior"]["feature"].to_numpy().tolist() == ["a", "b"]
     assert (run["posterior"]["scale"] > 0).all()
+
+
+def test_sampling_inside_the_user_s_model_leaves_it_as_it_is():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    y = np.where(np.arange(30) < 20, X[:, 0] > 0, -1)
+    with reference.logistic(X, y) as model:
+        bpls.BPLS().exact(random_seed=1, absolute=False, **{**NUTS, "draws": 50, "tune": 50})
+    assert [rv.name for rv in model.free_RVs] == ["b"]
+    assert not model.potentials
 
 
 def test_unknown_criteria_and_methods_are_refused(sim1_informed):

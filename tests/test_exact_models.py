@@ -8,6 +8,7 @@ from scipy.stats import norm
 
 import pymc_bpls as bpls
 
+pytestmark = pytest.mark.filterwarnings("ignore:The exact reference is not reliable:pymc_bpls.BPLSWarning")
 N_LABELED, N = 14, 18
 rng = np.random.default_rng(11)
 x = rng.normal(size=N)
