@@ -105,6 +105,7 @@ def test_an_index_of_the_wrong_length_is_refused(table):
         bpls.BPLS(logistic(X, y), index=["a", "b", "c"])
 
 
+@pytest.mark.filterwarnings("ignore:unlabeled= lists:pymc_bpls.BPLSWarning")
 def test_a_mask_and_positions_name_the_same_candidates(table):
     X, y, truth = table
     positions = np.arange(N, 20)
