@@ -50,6 +50,16 @@ def exact_normalizer(split):
     return logsumexp(2 * log_lik + log_prior) - logsumexp(log_lik + log_prior)
 
 
+def assert_honest(runs, split):
+    """Estimates scatter around the truth as much as their errors say."""
+    paired = np.concatenate([compare(run, split)[1] for run in runs])
+    assert 0.7 < paired.std() < 1.4
+    if split.name == "sim1_q2":
+        truth = exact_normalizer(split)
+        z = [(run.attrs["log_normalizer"] - truth) / run.attrs["log_normalizer_error"] for run in runs]
+        assert 0.7 < np.std(z) < 1.4
+
+
 def test_importance_sampling_agrees_with_quadrature(quadrature):
     split, pls = quadrature
     run = pls.exact(method="psis", labels="all", random_seed=1)
@@ -63,12 +73,7 @@ def test_importance_sampling_agrees_with_quadrature(quadrature):
 def test_errors_of_importance_sampling_are_honest(quadrature):
     split, pls = quadrature
     runs = [pls.exact(method="psis", labels="all", random_seed=seed) for seed in SEEDS]
-    paired = np.concatenate([compare(run, split)[1] for run in runs])
-    assert 0.7 < paired.std() < 1.4
-    if split.name == "sim1_q2":
-        truth = exact_normalizer(split)
-        z = [(run.attrs["log_normalizer"] - truth) / run.attrs["log_normalizer_error"] for run in runs]
-        assert 0.7 < np.std(z) < 1.4
+    assert_honest(runs, split)
 
 
 def test_nuts_agrees_with_quadrature(quadrature):
@@ -86,12 +91,7 @@ def test_nuts_agrees_with_quadrature(quadrature):
 def test_errors_of_nuts_are_honest(quadrature):
     split, pls = quadrature
     runs = [pls.exact(labels="all", random_seed=seed, **NUTS) for seed in SEEDS]
-    paired = np.concatenate([compare(run, split)[1] for run in runs])
-    assert 0.7 < paired.std() < 1.4
-    if split.name == "sim1_q2":
-        truth = exact_normalizer(split)
-        z = [(run.attrs["log_normalizer"] - truth) / run.attrs["log_normalizer_error"] for run in runs]
-        assert 0.7 < np.std(z) < 1.4
+    assert_honest(runs, split)
 
 
 def test_the_larger_split_agrees_with_its_stored_importance_sampling():
