@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytensor
 from pytensor.compile.mode import get_mode
 from pytensor.graph.basic import Variable
@@ -14,11 +15,13 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.link.jax.dispatch.basic import jax_funcify, jax_typify
 from pytensor.link.utils import fgraph_to_python
 from pytensor.raise_op import CheckAndRaise
-from pytensor.scalar.basic import Composite, Switch
-from pytensor.scalar.math import Erfcx, Softplus
+from pytensor.scalar.basic import Composite, Log, Log1p, Switch
+from pytensor.scalar.math import Erfcx, Log1mexp, Softplus
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_bpls.errors import ModelError
+
+_TINY = np.finfo(float).tiny
 
 
 @jax.custom_jvp
@@ -40,10 +43,58 @@ def _erfcx_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[j
     return value, (2.0 * x * value - 2.0 / jnp.sqrt(jnp.pi)) * slope
 
 
+@jax.custom_jvp
+def _slope_of_log(x: jax.Array) -> jax.Array:
+    """1/x, and 0 where x = 0: a branch that a switch did not take then adds 0 · 0 to a gradient, not 0 · ∞.
+
+    Where the logarithm of 0 was taken, the density is −∞, which is seen in its value.
+    """
+    nothing = jnp.abs(x) < _TINY
+    return jnp.where(nothing, 0.0, 1.0 / jnp.where(nothing, 1.0, x))
+
+
+@_slope_of_log.defjvp
+def _slope_of_log_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
+    """−dx/x², in an order that does not overflow where dx is small as well."""
+    (x,), (step,) = primals, tangents
+    inverse = _slope_of_log(x)
+    return inverse, -(inverse * step) * inverse
+
+
+@jax.custom_jvp
+def _log(x: jax.Array) -> jax.Array:
+    return jnp.log(x)
+
+
+@_log.defjvp
+def _log_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
+    (x,), (step,) = primals, tangents
+    return _log(x), _slope_of_log(x) * step
+
+
+@jax.custom_jvp
+def _log1p(x: jax.Array) -> jax.Array:
+    return jnp.log1p(x)
+
+
+@_log1p.defjvp
+def _log1p_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
+    (x,), (step,) = primals, tangents
+    return _log1p(x), _slope_of_log(1.0 + x) * step
+
+
+def _log1mexp(x: jax.Array) -> jax.Array:
+    """log(1 − exp x) for x ≤ 0."""
+    return jnp.where(x < jnp.log(0.5), _log1p(-jnp.exp(x)), _log(-jnp.expm1(x)))
+
+
 CONVERSIONS: dict[type, Callable[..., Any]] = {
     Softplus: jax.nn.softplus,  # PyTensor's overflows in the gradient beyond |x| = 709
     Erfcx: _erfcx,
     Switch: jnp.where,
+    Log: lambda x: _log(jnp.asarray(x, dtype=float)),
+    Log1p: lambda x: _log1p(jnp.asarray(x, dtype=float)),
+    Log1mexp: _log1mexp,
 }
 
 

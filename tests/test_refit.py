@@ -111,6 +111,18 @@ def test_a_model_that_is_not_affine_takes_the_general_path():
     assert np.isfinite(pls.score()["score"]).all()
 
 
+@pytest.mark.parametrize("path", (lambda pls: pls, by_autodiff), ids=("structured", "general"))
+def test_a_probability_that_rounds_to_one_leaves_the_gradient_finite(path):
+    """With y = 1 and η = 8, log(1 − exp(−exp η)) is flat, so that only the prior's gradient −θ and Hessian 1 are left."""
+    with pm.Model() as model:
+        slope = pm.Normal("slope", 0, 1, initval=8.0)
+        pm.Bernoulli("label", p=1 - pm.math.exp(-pm.math.exp(np.array([1.0, 1.0, -50.0, 1.0]) * slope)), observed=[1, 1, 0, -1])
+    pls = path(bpls.BPLS(model))
+    value, gradient, hessian = pls._scorer.engine._derivatives(pls._problem.labeled, 1, True)(np.array([8.0]))
+    np.testing.assert_allclose(value, -32 - 0.5 * np.log(2 * np.pi), atol=1e-12)
+    np.testing.assert_allclose((gradient[0], hessian[0, 0]), (-8.0, 1.0), atol=1e-12)
+
+
 def test_small_chunks_give_the_same_scores():
     pls = declared(logistic)
     whole, small = pls.score(), pls.score(chunk_bytes=2**14)
