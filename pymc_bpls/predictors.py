@@ -33,11 +33,15 @@ _TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Predictors:
-    """ℓ = `log_lik(eta, label, *rows)`, η = `eta(theta, *rows)` of shape (p,), for one row (leading dimension 1)."""
+    """ℓ = `log_lik(eta, label, *some)`, η = `eta(theta, *rows)` of shape (p,), for one row (leading dimension 1).
+
+    `inputs` says which of the row's inputs `some` are.
+    """
 
     eta: Callable[..., jax.Array]
     log_lik: Callable[..., jax.Array]
     size: int
+    inputs: tuple[int, ...]
 
 
 def find_predictors(graph: RowGraph, start: np.ndarray) -> Predictors | None:
@@ -62,11 +66,14 @@ def find_predictors(graph: RowGraph, start: np.ndarray) -> Predictors | None:
     [above] = remake([graph.log_lik], parts)
     if graph.theta in set(ancestors([above])):
         return None
-    log_lik = jaxify([vector, graph.label, *graph.rows], [above])
+    needed = set(ancestors([above]))
+    inputs = tuple(i for i, row in enumerate(graph.rows) if row in needed)
+    log_lik = jaxify([vector, graph.label, *(graph.rows[i] for i in inputs)], [above])
     return Predictors(
         eta=lambda theta, *rows: jnp.atleast_1d(eta(theta, *rows)[0]),
-        log_lik=lambda eta, label, *rows: log_lik(eta, label, *rows)[0][0],
+        log_lik=lambda eta, label, *some: log_lik(eta, label, *some)[0][0],
         size=sum(sizes),
+        inputs=inputs,
     )
 
 

@@ -8,7 +8,7 @@ same test as any mode (`laplace`). A candidate that is lost in the batch is trie
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pymc_bpls.chords import refit_chunk
 from pymc_bpls.compiled import Compiler
 from pymc_bpls.density import Density
 from pymc_bpls.errors import ModeError, ModelError
@@ -24,12 +25,12 @@ from pymc_bpls.failures import Derivatives
 from pymc_bpls.laplace import Mode, find_mode
 from pymc_bpls.newton import Function, maximise
 from pymc_bpls.rows import Labeled
-from pymc_bpls.structured import Objective, Structured, refit_chunk
+from pymc_bpls.structured import Objective, Structured
 from pymc_bpls.threads import for_matrices_of
 
 CHUNK_BYTES = 256 * 2**20
 _SMALLEST_CHUNK, _LARGEST_CHUNK = 32, 1024
-_CHUNK_WORK = 2**18
+_AUTODIFF_WORK, _STRUCTURED_WORK = 2**18, 2**20
 
 
 @dataclass(frozen=True)
@@ -179,12 +180,12 @@ class Engine:
 
         return Function(value, jax.grad(value), lambda theta: -jax.hessian(value)(theta))
 
-    def chunk(self, n_rows: int, n_pairs: int) -> int:
+    def chunk(self, n_rows: int, n_pairs: int, work: int = _AUTODIFF_WORK) -> int:
         """How many of `n_pairs` to refit together: a power of two, within `chunk_bytes`."""
         q = self.density.dimension
         floats = 6 * q * q + 6 * n_rows * q
         by_memory = max(1, self.chunk_bytes // (8 * floats))
-        by_work = max(_SMALLEST_CHUNK, min(_LARGEST_CHUNK, _CHUNK_WORK // q**2))
+        by_work = max(_SMALLEST_CHUNK, min(_LARGEST_CHUNK, work // q**2))
         by_pairs = max(_SMALLEST_CHUNK, 1 << (n_pairs - 1).bit_length())
         return 1 << (int(min(by_memory, by_work, by_pairs)).bit_length() - 1)
 
@@ -195,26 +196,33 @@ class Engine:
             a, b, c, d = np.full((4, m), np.nan)
             lost = Refits(a, b, c, d, np.zeros(m, dtype=bool), np.tile(start.theta, (m, 1)))
             return self._retry(lost, labeled, positions, codes, start.theta, k=k, prior=prior)
-        size = self.chunk(len(labeled.padded()), len(positions))
-        refit = self._autodiff_chunk if self.by_predictors is None else self._structured_chunk
-        parts = []
+        refit = self._autodiff_chunks if self.by_predictors is None else self._structured_chunks
         with for_matrices_of(self.density.dimension):
-            for first in range(0, len(positions), size):
-                picked = np.resize(np.arange(first, min(first + size, len(positions))), size)
-                part = refit(labeled, positions[picked], codes[picked], start, k, prior)
-                parts.append([array[: len(positions) - first] for array in part])
+            parts = list(refit(labeled, positions, codes, start, k, prior))
         refits = Refits(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
         return self._retry(refits, labeled, positions, codes, start.theta, k=k, prior=prior)
 
-    def _structured_chunk(
+    def _structured_chunks(
         self, labeled: Labeled, positions: np.ndarray, codes: np.ndarray, start: Mode, k: int, prior: bool
-    ) -> tuple[np.ndarray, ...]:
+    ) -> Iterator[tuple[np.ndarray, ...]]:
         model = self.by_predictors
         assert model is not None
-        pairs = model.block(positions, codes, np.ones(len(codes)))
-        point, log_det, converged = refit_chunk(Objective(model, model.labeled_block(labeled, k), pairs, prior), start)
-        assert point.pseudo is not None
-        return point.labeled[0] / k, point.pseudo[0], point.log_prior, log_det, converged, point.theta
+        block = model.labeled_block(labeled, k)
+        size = self.chunk(block.flat.shape[0], len(positions), _STRUCTURED_WORK)
+        for first in range(0, len(positions), size):
+            some = slice(first, first + size)
+            pairs = model.block(positions[some], codes[some], np.ones(len(codes[some])))
+            ends = refit_chunk(Objective(model, block, pairs, prior), start)
+            yield ends.log_lik / k, ends.pseudo, ends.log_prior, ends.log_det, ends.done, ends.theta
+
+    def _autodiff_chunks(
+        self, labeled: Labeled, positions: np.ndarray, codes: np.ndarray, start: Mode, k: int, prior: bool
+    ) -> Iterator[tuple[np.ndarray, ...]]:
+        size = self.chunk(len(labeled.padded()), len(positions), _AUTODIFF_WORK)
+        for first in range(0, len(positions), size):
+            picked = np.resize(np.arange(first, min(first + size, len(positions))), size)
+            part = self._autodiff_chunk(labeled, positions[picked], codes[picked], start, k, prior)
+            yield tuple(array[: len(positions) - first] for array in part)
 
     def _autodiff_chunk(
         self, labeled: Labeled, positions: np.ndarray, codes: np.ndarray, start: Mode, k: int, prior: bool

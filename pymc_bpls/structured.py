@@ -1,4 +1,4 @@
-"""Fits and refits in the linear predictors: η_j = A_j θ + b_j with few entries, ℓ_j = g(η_j).
+"""A density in its linear predictors: η_j = A_j θ + b_j with few entries, ℓ_j = g(η_j).
 
 With w_j the weights, G_j and W_j the gradient and Hessian of g at η_j,
 
@@ -10,35 +10,29 @@ JAX gives g and its derivatives, elementwise, and BLAS and LAPACK do the rest fo
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
 
 from pymc_bpls.compiled import Compiler
 from pymc_bpls.density import Density
-from pymc_bpls.laplace import DECREMENT, LOG_DET_CHANGE, ROUNDED_DECREMENT, SAME_BASIN, SINGULAR, Mode
 from pymc_bpls.rows import Labeled
 
 _ROWS_AT_ONCE = 1024
-_MOST_CHORDS = 10
-_MOST_STEPS = 20
-_HALVINGS = 12
-_OWN_STEPS = 6
-_CHORD_FACTOR = 0.5
-_SIZES = (0.5, 0.2, 0.0)
+_FEWEST_AT_ONCE, _MOST_AT_ONCE = 64, 2**16
+_SPREADS = (1.0, 1.0, 10.0, 100.0)
 
 
-@dataclass(frozen=True)
-class Design:
-    """A (N, p, q) and b (N, p) of the table."""
+class Derivatives(NamedTuple):
+    """Of g at some η: value (…,), gradient (…, p) and Hessian (…, p, p)."""
 
-    matrix: np.ndarray
-    offset: np.ndarray
+    value: np.ndarray
+    slopes: np.ndarray
+    bends: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -58,26 +52,28 @@ class Block:
 
     def eta(self, theta: np.ndarray) -> np.ndarray:
         """Each row's η (n, p) at its own θ (n, q)."""
-        return np.einsum("cpq,cq->cp", self.matrix, theta) + self.offset
+        return (self.matrix @ theta[:, :, None])[:, :, 0] + self.offset
 
-    def at(self, eta: np.ndarray) -> Eta:
-        """What the derivatives at η (sets, n, p), or (n, p) for one set, take."""
-        return eta if eta.ndim == 3 else eta[None], self.codes, self.inputs
-
-
-Eta = tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]
+    def of(self, rows: np.ndarray) -> Block:
+        """Some of its rows."""
+        inputs = tuple(values[rows] for values in self.inputs)
+        return Block(self.matrix[rows], self.offset[rows], self.weights[rows], self.codes[rows], inputs)
 
 
 @dataclass(frozen=True)
-class Point:
-    """S, its gradient and what its curvature is made of, at one θ for each candidate."""
+class GaussianPrior:
+    """log π(θ) = value + slope'(θ − θ₀) − ½ (θ − θ₀)' precision (θ − θ₀): normal, flat, or a sum of such terms."""
 
-    theta: np.ndarray
-    value: np.ndarray
-    gradient: np.ndarray
-    labeled: tuple[np.ndarray, np.ndarray, np.ndarray]
-    pseudo: tuple[np.ndarray, np.ndarray, np.ndarray] | None
-    log_prior: np.ndarray
+    start: np.ndarray
+    value: float
+    slope: np.ndarray
+    precision: np.ndarray
+
+    def at(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """log π (sets,) and its gradient (sets, q) at θ (sets, q)."""
+        move = theta - self.start
+        bend = move @ self.precision
+        return self.value + move @ self.slope - 0.5 * (move * bend).sum(axis=1), self.slope - bend
 
 
 @dataclass(frozen=True)
@@ -88,8 +84,8 @@ class Structured:
     compiler: Compiler
 
     @cached_property
-    def design(self) -> Design:
-        """A_j = ∂η_j/∂θ and b_j = η_j(0), for all rows of the table."""
+    def design(self) -> tuple[np.ndarray, np.ndarray]:
+        """A_j = ∂η_j/∂θ (N, p, q) and b_j = η_j(0) (N, p), for all rows of the table."""
         predictors = self.density.predictors
         assert predictors is not None
         start = self.density.start
@@ -109,63 +105,90 @@ class Structured:
             rows = np.arange(first, min(first + size, n))
             part = self.compiler("linear predictors", affine, start, self.density.take(np.resize(rows, size)))
             matrix[rows], offset[rows] = part[0][: len(rows)], part[1][: len(rows)]
-        return Design(matrix, offset)
+        return matrix, offset
 
     def block(self, positions: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> Block:
         """Rows of the table."""
-        design = self.design
-        return Block(design.matrix[positions], design.offset[positions], weights, codes, self.density.take(positions))
+        predictors = self.density.predictors
+        assert predictors is not None
+        matrix, offset = self.design
+        inputs = tuple(self.density.data[i][positions] for i in predictors.inputs)
+        return Block(matrix[positions], offset[positions], weights, codes, inputs)
 
     def labeled_block(self, labeled: Labeled, k: float = 1.0) -> Block:
-        """D, padded, its weights times k."""
-        padded = labeled.padded()
-        return self.block(padded.positions, padded.codes, k * padded.weights)
+        """D, its weights times k."""
+        return self.block(labeled.positions, labeled.codes, k * labeled.weights)
 
-    def all_derivatives(self, theta: np.ndarray, rows: Eta, pairs: Eta | None) -> Any:
-        """Of g at the η of rows (sets, n, p) and of pairs (1, sets, p), and of log π at θ (sets, q), in one call.
+    @cached_property
+    def _of_rows(self) -> Callable[..., Any]:
+        """g, its gradient and Hessian for many rows."""
+        return jax.vmap(lambda *row: (self._of_row(*row), jax.jacfwd(self._of_row)(*row), self._bend(*row)))
 
-        Each part is a value, a gradient and, for g, a Hessian in η.
-        """
+    @cached_property
+    def _slopes_of_rows(self) -> Callable[..., Any]:
+        return jax.vmap(jax.jacfwd(self._of_row))
 
-        def of_row(*arguments: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
-            bends = jax.jacfwd(jax.jacfwd(self._of_row))
-            return self._of_row(*arguments), jax.jacfwd(self._of_row)(*arguments), bends(*arguments)
+    @cached_property
+    def _bend(self) -> Callable[..., Any]:
+        return jax.jacfwd(jax.jacfwd(self._of_row))
 
-        by_set = jax.vmap(jax.vmap(of_row), (0, None, None))
-
-        def together(theta: jax.Array, *blocks: Any) -> tuple[Any, ...]:
-            return jax.vmap(jax.value_and_grad(self.density.prior))(theta), *(by_set(*block) for block in blocks)
-
-        return self.compiler("derivatives", together, theta, *(block for block in (rows, pairs) if block is not None))
-
-    def slopes(self, theta: np.ndarray, rows: Eta, pairs: Eta) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The gradients alone: of g in η of rows (sets, n, p) and of pairs (1, sets, p), and of log π (sets, q)."""
-        by_set = jax.vmap(jax.vmap(jax.jacfwd(self._of_row)), (0, None, None))
-
-        def together(theta: jax.Array, rows: Any, pairs: Any) -> tuple[Any, ...]:
-            return by_set(*rows), by_set(*pairs), jax.vmap(jax.grad(self.density.prior))(theta)
-
-        return self.compiler("slopes", together, theta, rows, pairs)
-
-    def _of_row(self, eta: jax.Array, code: jax.Array, row: Any) -> jax.Array:
+    def _of_row(self, eta: jax.Array, code: jax.Array, *inputs: jax.Array) -> jax.Array:
         """g of one row."""
         predictors = self.density.predictors
         assert predictors is not None
         label = jnp.asarray(self.density.class_values)[code][None]
-        return predictors.log_lik(eta, label, *(values[None] for values in row))
+        return predictors.log_lik(eta, label, *(values[None] for values in inputs))
 
-    def prior_hessian(self, theta: np.ndarray) -> np.ndarray:
-        """∇² log π at θ (sets, q): shape (sets, q, q), or (q, q) under Gaussian priors, where it is the same for all θ."""
-        if self._constant_prior_hessian is not None:
-            return self._constant_prior_hessian
-        return self.compiler("prior Hessian", jax.vmap(jax.hessian(self.density.prior)), theta)
+    def derivatives_of_rows(self, eta: np.ndarray, codes: np.ndarray, inputs: tuple[np.ndarray, ...]) -> Derivatives:
+        """g and its derivatives at η (rows, p)."""
+        return Derivatives(*self._in_pieces("derivatives", self._of_rows, eta, codes, *inputs))
+
+    def slopes_of_rows(self, eta: np.ndarray, codes: np.ndarray, inputs: tuple[np.ndarray, ...]) -> np.ndarray:
+        """The gradient of g alone, (rows, p)."""
+        return self._in_pieces("slopes", self._slopes_of_rows, eta, codes, *inputs)
+
+    def _in_pieces(self, name: str, function: Callable[..., Any], *arrays: np.ndarray) -> Any:
+        """`function` of rows, for pieces whose lengths are powers of two, so that few are compiled."""
+        total = len(arrays[0])
+        size = min(_MOST_AT_ONCE, max(_FEWEST_AT_ONCE, 1 << (total - 1).bit_length()))
+        parts = []
+        for first in range(0, total, size):
+            piece = [np.resize(array[first : first + size], (size, *array.shape[1:])) for array in arrays]
+            parts.append(self.compiler(name, function, *piece))
+        joined = parts[0] if len(parts) == 1 else jax.tree.map(lambda *pieces: np.concatenate(pieces), *parts)
+        return jax.tree.map(lambda array: array[:total], joined)
+
+    def log_prior(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """log π (sets,) and its gradient (sets, q) at θ (sets, q)."""
+        if self.gaussian_prior is not None:
+            return self.gaussian_prior.at(theta)
+        return self.compiler("log prior", self._prior_and_gradient, theta)
 
     @cached_property
-    def _constant_prior_hessian(self) -> np.ndarray | None:
+    def _prior_and_gradient(self) -> Callable[..., Any]:
+        return jax.vmap(jax.value_and_grad(self.density.prior))
+
+    @cached_property
+    def _prior_hessian(self) -> Callable[..., Any]:
+        return jax.vmap(jax.hessian(self.density.prior))
+
+    def prior_precision(self, theta: np.ndarray) -> np.ndarray:
+        """−∇² log π at θ (sets, q): shape (sets, q, q), or (q, q) under Gaussian priors, where it is the same for all θ."""
+        if self.gaussian_prior is not None:
+            return self.gaussian_prior.precision
+        return -self.compiler("prior Hessian", self._prior_hessian, theta)
+
+    @cached_property
+    def gaussian_prior(self) -> GaussianPrior | None:
+        """The prior, where value, gradient and Hessian are those of one quadratic function at points near and far."""
         start = self.density.start
-        points = start + np.random.default_rng(0).normal(size=(4, len(start)))
-        hessians = self.compiler("prior Hessian", jax.vmap(jax.hessian(self.density.prior)), points)
-        return hessians[0] if np.allclose(hessians, hessians[0], rtol=1e-13, atol=0) else None
+        draws = np.random.default_rng(0).normal(size=(len(_SPREADS), len(start)))
+        points = np.vstack([start, start + np.array(_SPREADS)[:, None] * draws])
+        hessians = self.compiler("prior Hessian", self._prior_hessian, points)
+        values, slopes = self.compiler("log prior", self._prior_and_gradient, points)
+        found = GaussianPrior(start, float(values[0]), slopes[0], -hessians[0])
+        pairs = ((hessians, -found.precision), *zip((values, slopes), found.at(points), strict=True))
+        return found if all(np.allclose(a, b, rtol=1e-11, atol=1e-13) for a, b in pairs) else None
 
     def derivatives(self, block: Block, prior: bool) -> Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]:
         """Value, gradient and curvature of Σ w_j ℓ_j (+ log π) as `laplace.find_mode` takes them."""
@@ -173,7 +196,11 @@ class Structured:
 
         def at(theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
             point = objective.at(theta[None])
-            return float(point.value[0]), point.gradient[0], objective.curvature(point, np.arange(1))[0]
+            return (
+                float(point.value[0]),
+                point.gradient[0],
+                objective.curvature(point, slice(0, 1), objective.precision(point))[0],
+            )
 
         return at
 
@@ -181,7 +208,20 @@ class Structured:
         """ℓ_D, ℓ_i and log π at θ."""
         point = Objective(self, self.labeled_block(labeled), pair, True).at(theta[None])
         assert point.pseudo is not None
-        return float(point.labeled[0][0]), float(point.pseudo[0][0]), float(point.log_prior[0])
+        return float(point.log_lik[0]), float(point.pseudo.value[0]), float(point.log_prior[0])
+
+
+@dataclass(frozen=True)
+class Point:
+    """S, its gradient and what its curvature is made of, at one θ for each candidate."""
+
+    theta: np.ndarray
+    value: np.ndarray
+    gradient: np.ndarray
+    log_lik: np.ndarray
+    labeled: Derivatives
+    pseudo: Derivatives | None
+    log_prior: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -193,41 +233,62 @@ class Objective:
     pairs: Block | None
     prior: bool
 
-    def at(self, theta: np.ndarray) -> Point:
-        """Value and gradient at θ (sets, q)."""
-        block = self.labeled
-        sets, (n, p, _) = len(theta), block.matrix.shape
-        eta = (theta @ block.flat.T).reshape(sets, n, p) + block.offset
-        own = None if self.pairs is None else self.pairs.at(self.pairs.eta(theta))
-        (log_prior, prior_gradient), *parts = self.model.all_derivatives(theta, block.at(eta), own)
-        log_lik, slopes, bends = parts[0]
-        value = log_lik @ block.weights
-        gradient = (block.weights[:, None] * slopes).reshape(sets, n * p) @ block.flat
-        labeled, pseudo = (value, slopes, bends), None
+    def of(self, sets: np.ndarray) -> Objective:
+        """For some of the candidates."""
+        assert self.pairs is not None
+        return replace(self, pairs=self.pairs.of(sets))
+
+    def _rows(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
+        """η of D's rows at each θ and of each candidate at its own, below each other, with classes and inputs."""
+        block, pairs, sets = self.labeled, self.pairs, len(theta)
+        eta = (theta @ block.flat.T + block.offset.ravel()).reshape(-1, block.offset.shape[1])
+        codes = np.tile(block.codes, sets)
+        inputs = tuple(np.tile(values, (sets, *(1,) * (values.ndim - 1))) for values in block.inputs)
+        if pairs is None:
+            return eta, codes, inputs
+        together = tuple(np.concatenate(both) for both in zip(inputs, pairs.inputs, strict=True))
+        return np.concatenate([eta, pairs.eta(theta)]), np.concatenate([codes, pairs.codes]), together
+
+    def _gradient(self, theta: np.ndarray, slopes: np.ndarray, prior: np.ndarray) -> np.ndarray:
+        """From the gradients of g in the order of `_rows`, and that of log π."""
+        block, sets = self.labeled, len(theta)
+        rows = sets * len(block.codes)
+        weighted = slopes[:rows].reshape(sets, *block.offset.shape) * block.weights[:, None]
+        total = weighted.reshape(sets, -1) @ block.flat
         if self.pairs is not None:
-            pseudo = pair_value, pair_slopes, _ = tuple(array[0] for array in parts[1])
-            value = value + pair_value
-            gradient = gradient + np.einsum("cp,cpq->cq", pair_slopes, self.pairs.matrix)
-        if self.prior:
-            value, gradient = value + log_prior, gradient + prior_gradient
-        return Point(theta, value, gradient, labeled, pseudo, log_prior)
+            total += (slopes[rows:, None, :] @ self.pairs.matrix)[:, 0]
+        return total + prior if self.prior else total
+
+    def at(self, theta: np.ndarray) -> Point:
+        """Value, gradient and derivatives at θ (sets, q)."""
+        block, sets = self.labeled, len(theta)
+        log_prior, prior_gradient = self.model.log_prior(theta)
+        rows = self.model.derivatives_of_rows(*self._rows(theta))
+        split = sets * len(block.codes)
+        labeled = Derivatives(*(array[:split].reshape(sets, -1, *array.shape[1:]) for array in rows))
+        pseudo = None if self.pairs is None else Derivatives(*(array[split:] for array in rows))
+        log_lik = labeled.value @ block.weights
+        value = log_lik if pseudo is None else log_lik + pseudo.value
+        value = value + log_prior if self.prior else value
+        gradient = self._gradient(theta, rows.slopes, prior_gradient)
+        return Point(theta, value, gradient, log_lik, labeled, pseudo, log_prior)
 
     def gradient(self, theta: np.ndarray) -> np.ndarray:
         """Gradient (sets, q) alone."""
-        block, pairs = self.labeled, self.pairs
-        assert pairs is not None
-        sets, (n, p, _) = len(theta), block.matrix.shape
-        eta = (theta @ block.flat.T).reshape(sets, n, p) + block.offset
-        slopes, own, prior = self.model.slopes(theta, block.at(eta), pairs.at(pairs.eta(theta)))
-        total = (block.weights[:, None] * slopes).reshape(sets, n * p) @ block.flat
-        total += np.einsum("cp,cpq->cq", own[0], pairs.matrix)
-        return total + prior if self.prior else total
+        return self._gradient(theta, self.model.slopes_of_rows(*self._rows(theta)), self.model.log_prior(theta)[1])
 
-    def curvature(self, point: Point, sets: np.ndarray) -> np.ndarray:
-        """−∇²S at some of the point's sets, shape (len(sets), q, q)."""
+    def precision(self, point: Point) -> np.ndarray:
+        """What the prior adds to the curvature at each of the point's sets: (q, q), or (sets, q, q)."""
+        if self.prior:
+            return self.model.prior_precision(point.theta)
+        return np.zeros((point.theta.shape[1],) * 2)
+
+    def curvature(self, point: Point, sets: slice, precision: np.ndarray) -> np.ndarray:
+        """−∇²S at some of the point's sets, shape (len(sets), q, q), with the `precision` of the whole point."""
         block = self.labeled
-        m, (n, p, q) = len(sets), block.matrix.shape
-        weighted = -block.weights[:, None, None] * point.labeled[2][sets]
+        n, p, q = block.matrix.shape
+        weighted = -block.weights[:, None, None] * point.labeled.bends[sets]
+        m = len(weighted)
         if p == 1:
             scaled = block.flat.T * weighted.reshape(m, 1, n)
             total = (scaled.reshape(m * q, n) @ block.flat).reshape(m, q, q)
@@ -235,146 +296,5 @@ class Objective:
             total = block.flat.T @ np.matmul(weighted, block.matrix).reshape(m, n * p, q)
         if self.pairs is not None and point.pseudo is not None:
             matrix = self.pairs.matrix[sets]
-            total -= matrix.transpose(0, 2, 1) @ (point.pseudo[2][sets] @ matrix)
-        if self.prior:
-            total -= _of_sets(self.model.prior_hessian(point.theta), sets)
-        return total
-
-
-def _of_sets(hessians: np.ndarray, sets: np.ndarray) -> np.ndarray:
-    return hessians if hessians.ndim == 2 else hessians[sets]
-
-
-def refit_chunk(objective: Objective, start: Mode) -> tuple[Point, np.ndarray, np.ndarray]:
-    """θ̃_i, log det H_i and whether they are verified, for each candidate of the chunk."""
-    point = _chord(objective, start)
-    sets = len(point.theta)
-    done, lost = np.zeros(sets, dtype=bool), np.zeros(sets, dtype=bool)
-    log_det, decrement = np.full(sets, np.nan), np.full(sets, np.inf)
-    for _ in range(_MOST_STEPS):
-        active = np.flatnonzero(~done & ~lost)
-        factor, definite = _factors(objective.curvature(point, active))
-        step, size = _newton_step(factor, point.gradient[active])
-        now = 2 * np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
-        small = (size <= DECREMENT) | ((size <= ROUNDED_DECREMENT) & (size >= 0.5 * decrement[active]))
-        settled = (np.abs(now - log_det[active]) <= LOG_DET_CHANGE) | (now >= start.log_det - SAME_BASIN)
-        log_det[active], decrement[active] = now, size
-        done[active], lost[active] = definite & small & settled, ~definite
-        going = ~done & ~lost
-        if not going.any():
-            break
-        steps = np.zeros_like(point.theta)
-        steps[active] = step
-        point, moved = _line_search(objective, point, np.where(going[:, None], steps, 0.0), decrement)
-        lost |= going & ~moved
-    return point, log_det, done & np.isfinite(point.value)
-
-
-def _chord(objective: Objective, start: Mode) -> Point:
-    """Steps with the curvature at the start: D's inverse, shared, updated by each candidate's low-rank own part."""
-    pairs = objective.pairs
-    assert pairs is not None
-    inverse = scipy.linalg.cho_solve((scipy.linalg.cholesky(start.hessian, lower=True), True), np.eye(len(start.theta)))
-    matrix = pairs.matrix
-    update = matrix @ inverse
-    theta, curvature = _own_step(objective, start, update)
-    core = np.eye(matrix.shape[1]) + curvature @ (update @ matrix.transpose(0, 2, 1))
-
-    def solve(gradient: np.ndarray) -> np.ndarray:
-        shared = gradient @ inverse
-        own = curvature @ np.einsum("cpq,cq->cp", matrix, shared)[:, :, None]
-        return shared - np.einsum("cp,cpq->cq", np.linalg.solve(core, own)[:, :, 0], update)
-
-    theta = _best_of(objective, start, theta - start.theta)
-    gradient = objective.gradient(theta)
-    best, decrement = theta, np.full(len(theta), np.inf)
-    for _ in range(_MOST_CHORDS):
-        step = solve(gradient)
-        ahead = np.sqrt(np.maximum((gradient * step).sum(axis=1), 0.0))
-        shrinks = ahead <= _CHORD_FACTOR * decrement
-        best = np.where(shrinks[:, None], theta, best)
-        decrement = np.where(shrinks, ahead, decrement)
-        going = shrinks & (ahead > 0.1 * DECREMENT)
-        if not going.any():
-            break
-        theta = np.where(going[:, None], theta + step, best)
-        gradient = objective.gradient(theta)
-    return objective.at(best)
-
-
-def _best_of(objective: Objective, start: Mode, move: np.ndarray) -> np.ndarray:
-    """The point along each move at which S is largest, of a few: the whole move where that is better than staying."""
-    assert objective.pairs is not None
-    origin = np.repeat(start.theta[None], len(move), axis=0)
-    stay, size = objective.at(origin).value, np.ones(len(move))
-    for smaller in _SIZES:
-        worse = ~(objective.at(origin + size[:, None] * move).value >= stay) & (size > 0)
-        if not worse.any():
-            break
-        size = np.where(worse, smaller, size)
-    return origin + size[:, None] * move
-
-
-def _own_step(objective: Objective, start: Mode, update: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where each candidate would move D's mode if ℓ_D + log π were quadratic, and −∇²g of the candidate there.
-
-    In its own predictors, with K = A H⁻¹ A', the move u solves u = K ∇g(η + u): p equations, by Newton's method.
-    """
-    pairs = objective.pairs
-    assert pairs is not None
-    p = pairs.matrix.shape[1]
-    eta = pairs.matrix @ start.theta + pairs.offset
-    spread = update @ pairs.matrix.transpose(0, 2, 1)
-    move = np.zeros_like(eta)
-    for _ in range(_OWN_STEPS):
-        slopes, bends = _own_derivatives(objective.model, eta + move, pairs)
-        miss = np.einsum("cpr,cr->cp", spread, slopes) - move
-        move = move + np.linalg.solve(np.eye(p) - spread @ bends, miss[:, :, None])[:, :, 0]
-    slopes, bends = _own_derivatives(objective.model, eta + move, pairs)
-    found = np.isfinite(slopes).all(axis=1) & np.isfinite(bends).all(axis=(1, 2))
-    slopes, bends = np.where(found[:, None], slopes, 0.0), np.where(found[:, None, None], bends, 0.0)
-    return start.theta + np.einsum("cp,cpq->cq", slopes, update), -bends
-
-
-def _own_derivatives(model: Structured, eta: np.ndarray, pairs: Block) -> tuple[np.ndarray, np.ndarray]:
-    _, (_, slopes, bends) = model.all_derivatives(model.density.start[None], pairs.at(eta), None)
-    return slopes[0], bends[0]
-
-
-def _factors(curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Cholesky factors (sets, q, q), and which matrices are positive definite and well conditioned."""
-    try:
-        factor = np.linalg.cholesky(curvature)
-    except np.linalg.LinAlgError:
-        factor = np.stack([_one_factor(matrix) for matrix in curvature])
-    pivots = np.diagonal(factor, axis1=1, axis2=2) ** 2 / np.diagonal(curvature, axis1=1, axis2=2)
-    return factor, np.all(pivots > SINGULAR, axis=1)
-
-
-def _one_factor(matrix: np.ndarray) -> np.ndarray:
-    try:
-        return np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        return np.full_like(matrix, np.nan)
-
-
-def _newton_step(factor: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """H⁻¹ g and the Newton decrement of each set."""
-    step = np.empty_like(gradient)
-    for i, (lower, g) in enumerate(zip(factor, gradient, strict=True)):
-        step[i] = scipy.linalg.lapack.dpotrs(lower.T, g, lower=0)[0]
-    return step, np.sqrt(np.maximum((gradient * step).sum(axis=1), 0.0))
-
-
-def _line_search(objective: Objective, point: Point, step: np.ndarray, decrement: np.ndarray) -> tuple[Point, np.ndarray]:
-    """Each set's step, halved until S increases; sets for which it never does stay where they are."""
-    size = np.ones(len(step))
-    slack = 1e-12 * (1 + np.abs(point.value))
-    for _ in range(_HALVINGS):
-        ahead = objective.at(point.theta + size[:, None] * step)
-        good = ahead.value >= point.value + 1e-4 * size * decrement**2 - slack
-        good |= ~step.any(axis=1)
-        if good.all():
-            return ahead, good
-        size = np.where(good, size, 0.5 * size)
-    return objective.at(np.where(good[:, None], ahead.theta, point.theta)), good
+            total -= matrix.transpose(0, 2, 1) @ (point.pseudo.bends[sets] @ matrix)
+        return total + (precision if precision.ndim == 2 else precision[sets])

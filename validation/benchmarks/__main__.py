@@ -19,7 +19,7 @@ from validation.benchmarks.report import write
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
 CASES = ("simulation-100", "simulation-400", "simulation-1000", "ionosphere")
-R_ROUNDS = {"simulation-100": "40", "simulation-400": "3", "simulation-1000": "1", "ionosphere": "3"}
+R_ROUNDS = {"simulation-100": "40", "simulation-400": "160", "simulation-1000": "1", "ionosphere": "140"}
 GROWTH = (
     *((("40", str(m), "60")) for m in (100, 1000, 10_000, 100_000)),
     *(("100", "1000", str(q)) for q in (5, 20, 60, 200)),
