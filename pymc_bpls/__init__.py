@@ -4,6 +4,7 @@ from pymc_bpls.bpls import BPLS
 from pymc_bpls.criteria import Criterion
 from pymc_bpls.datasets import load_dataset, simulate
 from pymc_bpls.errors import (
+    ApproximationError,
     BPLSError,
     BPLSWarning,
     CriterionError,
@@ -18,6 +19,7 @@ from pymc_bpls.laplace import LaplaceFit
 
 __all__ = [
     "BPLS",
+    "ApproximationError",
     "BPLSError",
     "BPLSWarning",
     "Criterion",

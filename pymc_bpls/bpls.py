@@ -13,13 +13,14 @@ import xarray as xr
 from pymc.model.core import modelcontext
 
 from pymc_bpls.compiled import Compiler
-from pymc_bpls.criteria import Criterion, find_criterion
+from pymc_bpls.criteria import CRITERIA, Criterion, find_criterion
 from pymc_bpls.decisions import LabelRule, find_rule
 from pymc_bpls.errors import BPLSWarning, CriterionError, ModelError, RowError
 from pymc_bpls.exact import Method, Nuts, Psis, exact_tree, multiple
 from pymc_bpls.laplace import LaplaceFit, as_fit
 from pymc_bpls.problem import declare
 from pymc_bpls.refit import Engine
+from pymc_bpls.refitfree import FITS, MULTIPLES
 from pymc_bpls.rows import check_classes
 from pymc_bpls.runs import History, curve_dataset, held_out_dataset, history_dataset, labeled_dataset, read_history, verdict
 from pymc_bpls.scoring import Scorer, Settings
@@ -198,7 +199,12 @@ class BPLS:
         criterion : str or Criterion, default "ppp"
             "ppp", "ibpls", "ubpls", "marginal_likelihood", "reference", "likelihood", "probability", "variance",
             "predictive", "entropy" or "random" (see the README's table), or a criterion of one's own.
-        approximation : {"laplace"}
+        approximation : {"laplace", "ep", "vi"}, default "laplace"
+            Laplace's method with a refit of every candidate, or one Gaussian fit that scores the whole pool ("ppp",
+            "marginal_likelihood" and "predictive"): expectation propagation (rows with one linear predictor, Gaussian priors
+            or independent ones of single coefficients) or variational inference (any model). The score is then the
+            absolute value itself. Where a log-posterior has a kink, and so no mode to verify, these two predict
+            pseudo-labels at their own centre.
         expansion : {"map", "mle"}, default "map"
             Whether the point of expansion maximises the prior too; "mle" is the paper's, for "ppp" and "ibpls".
         labels : {"predicted", "all"} or rule, default "predicted"
@@ -227,7 +233,7 @@ class BPLS:
             scorer = replace(scorer, engine=replace(scorer.engine, chunk_bytes=chunk_bytes))
         labeled, candidates = self._problem.labeled, self._problem.table.candidates
         some = candidates if len(candidates) else labeled.positions[:1]
-        scores, _ = scorer.score(settings, labeled, scorer.fit(labeled), some)
+        scores, _ = scorer.score(settings, labeled, scorer.base(settings, labeled), some)
         scores = scores.isel(candidate=slice(len(candidates)))
         return scores.assign_attrs(
             criterion=settings.criterion.name,
@@ -260,7 +266,7 @@ class BPLS:
         Parameters
         ----------
         criterion, approximation, expansion, labels
-            As in `score`.
+            As in `score`; with "ep" or "vi" the history's scores lack the constant that the candidates of a round share.
         rounds : int, optional
             How many rounds; until the pool is empty by default.
         batch_size : int, default 1
@@ -285,7 +291,7 @@ class BPLS:
             `/unconstrained` (the same in θ), `/labeled` (rows of D with their labels and weights), `/test`; attrs
             `stop_reason`, `verdict` and the settings.
         """
-        settings = _settings(criterion, approximation, expansion, labels, random_seed)
+        settings = _for_runs(_settings(criterion, approximation, expansion, labels, random_seed))
         scorer, test_set = read_test(test, self._scorer)
         plan = Plan(rounds, batch_size, _rules(stop), read_balance(class_balance, scorer), float(pseudo_weight), test_set)
         table = self._problem.table
@@ -334,9 +340,8 @@ class BPLS:
         """
         history, labeled = read_history(run, self._problem)
         attrs = {str(name): value for name, value in run.attrs.items() if name not in ("stop_reason", "verdict")}
-        settings = _settings(
-            criterion or attrs["criterion"], attrs["approximation"], attrs["expansion"], attrs["labels"], random_seed
-        )
+        name = criterion or attrs["criterion"]
+        settings = _for_runs(_settings(name, attrs["approximation"], attrs["expansion"], attrs["labels"], random_seed))
         if test is None and "test" in run:
             test = (run["test"]["row"].to_numpy(), run["test"]["label"].to_numpy())
         scorer, test_set = read_test(test, self._scorer)
@@ -369,8 +374,9 @@ class BPLS:
         criterion : {"ppp", "marginal_likelihood"}
         labels : {"predicted", "all"} or rule, default "predicted"
         method : {"nuts", "psis"}, default "nuts"
-            NUTS through `pm.sample`, or Pareto-smoothed importance sampling (`chains · draws` of them) from a t distribution
-            at the mode: seconds instead of a minute, and its k-hat says when to trust it.
+            NUTS through `pm.sample`, or Pareto-smoothed importance sampling (`chains · draws` of them) from t distributions
+            around EP's, the variational or Laplace's Gaussian, and from their mixture where none will do: seconds instead of
+            a minute, and its k-hat says when to trust it.
         draws, tune, chains, nuts_sampler, **sample_kwargs
             As in `pm.sample`.
         absolute : bool, default True
@@ -407,7 +413,8 @@ class BPLS:
         labeled, candidates = self._problem.labeled, self._problem.table.candidates
         if not len(candidates):
             raise RowError(f'"{self._problem.name}" has no candidate. Mark unlabeled rows with -1, or give pool=.')
-        codes = self._scorer.codes(find_rule(labels), labeled, self._scorer.fit(labeled), candidates)
+        mode = self._scorer.base(_settings(criterion, "vi", "map", labels, None), labeled)
+        codes = self._scorer.codes(find_rule(labels), labeled, mode, candidates)
         return exact_tree(self._scorer, labeled, criterion, methods[method], (candidates, codes), rng)
 
     def _finish(self, run: Run, attrs: dict[str, Any], progressbar: bool) -> xr.DataTree:
@@ -449,10 +456,22 @@ def _find_model(model: Any) -> pm.Model:
 def _settings(
     criterion: str | Criterion, approximation: str, expansion: str, labels: str | LabelRule, random_seed: Any
 ) -> Settings:
-    if approximation != "laplace":
-        raise CriterionError(f'approximation="{approximation}" is unknown. Use "laplace".')
+    if approximation != "laplace" and approximation not in FITS:
+        raise CriterionError(f'approximation="{approximation}" is unknown. Use "laplace", {" or ".join(map(repr, FITS))}.')
     found, with_prior = find_criterion(criterion, expansion)
-    return Settings(found, with_prior, find_rule(labels), np.random.default_rng(random_seed))
+    if approximation != "laplace" and (found is not CRITERIA.get(found.name) or found.name not in MULTIPLES):
+        raise CriterionError(
+            f'criterion="{found.name}" needs approximation="laplace". '
+            f'With approximation="{approximation}" use one of {", ".join(map(repr, MULTIPLES))}.'
+        )
+    if approximation != "laplace" and expansion != "map":
+        raise CriterionError(f'expansion="{expansion}" is for approximation="laplace". Leave it out.')
+    return Settings(found, with_prior, find_rule(labels), np.random.default_rng(random_seed), approximation)
+
+
+def _for_runs(settings: Settings) -> Settings:
+    """Without the constant that scores without refits share, which no choice depends on and which takes a fit of its own."""
+    return replace(settings, absolute=False)
 
 
 def _rules(stop: Any) -> list[Stop]:

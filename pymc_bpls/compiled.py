@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import numpy as np
+
+from pymc_bpls.threads import side_by_side
 
 
 @dataclass(frozen=True)
@@ -56,3 +58,22 @@ class Compiler:
     def seconds(self) -> float:
         """Time spent compiling so far."""
         return sum(entry.seconds for entry in self.log)
+
+
+def in_pieces(
+    compiler: Compiler, name: str, function: Callable[..., Any], arrays: Sequence[np.ndarray], fewest: int, most: int
+) -> Any:
+    """`function` of rows, for pieces whose lengths are powers of two between `fewest` and `most`, so that few are compiled.
+
+    Pieces after the first go side by side.
+    """
+    total = len(arrays[0])
+    size = min(most, max(fewest, 1 << (total - 1).bit_length()))
+
+    def of(first: int) -> Any:
+        piece = [np.resize(array[first : first + size], (size, *array.shape[1:])) for array in arrays]
+        return compiler(name, function, *piece)
+
+    parts = [of(0), *side_by_side(of, range(size, total, size))]
+    joined = parts[0] if len(parts) == 1 else jax.tree.map(lambda *pieces: np.concatenate(pieces), *parts)
+    return jax.tree.map(lambda array: array[:total], joined)

@@ -19,6 +19,7 @@ import scipy.linalg
 import xarray as xr
 
 from pymc_bpls.errors import CriterionError
+from pymc_bpls.gaussian import Gaussian
 from pymc_bpls.laplace import Mode
 from pymc_bpls.predictive import Predictive
 
@@ -104,11 +105,11 @@ def _variance(view: FittedView) -> np.ndarray:
 
 
 def _predictive(view: FittedView) -> np.ndarray:
-    return view.of_pairs(view.predictive.log_mean_lik(view.mode, view.positions, normalised=False))
+    return view.predictive.log_mean_lik_of(Gaussian.at_mode(view.mode), view.positions, view.codes)
 
 
 def _entropy(view: FittedView) -> np.ndarray:
-    log_p = view.predictive.log_mean_lik(view.mode, view.positions, normalised=True)
+    log_p = view.predictive.log_mean_lik(Gaussian.at_mode(view.mode), view.positions, normalised=True)
     return (np.exp(log_p) * np.where(np.isneginf(log_p), 0.0, log_p)).sum(axis=1)
 
 

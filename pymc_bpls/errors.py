@@ -21,6 +21,10 @@ class ModeError(BPLSError):
     """There is no trustworthy mode: the parameters along the bad direction are named."""
 
 
+class ApproximationError(BPLSError):
+    """A Gaussian approximation is not defined for this model, or does not converge: what is to blame is named."""
+
+
 class CriterionError(BPLSError):
     """The criterion is not defined for this model or this call."""
 

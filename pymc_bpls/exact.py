@@ -11,6 +11,7 @@ with Pareto-smoothed importance weights (`method="psis"`), whose k-hat says whet
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,24 +20,30 @@ import xarray as xr
 
 from pymc_bpls.averages import Weighted, average, exact_dataset
 from pymc_bpls.bridge import LogRatio, Proposal, bridge
-from pymc_bpls.errors import BPLSWarning, CriterionError
-from pymc_bpls.importance import importance_draws, log_densities, log_liks
+from pymc_bpls.errors import ApproximationError, BPLSError, BPLSWarning, CriterionError, ModeError
+from pymc_bpls.gaussian import Gaussian
+from pymc_bpls.importance import GOOD_K, importance_draws, log_densities, log_liks
+from pymc_bpls.laplace import Mode
+from pymc_bpls.refitfree import FITS
 from pymc_bpls.rows import Labeled
 from pymc_bpls.sampling import Draws, named_draws, sample
 from pymc_bpls.scoring import Scorer
 
 MULTIPLES = {"ppp": 2, "marginal_likelihood": 1}
-GOOD_K = 0.7
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Draws of p_k as weighted draws, the log normaliser (or None), the run's groups, and reasons to distrust it."""
+    """Draws of p_k as weighted draws, the log normaliser (or None), the run's groups, and reasons to distrust it.
+
+    `proposal` says what importance sampling drew from.
+    """
 
     draws: Weighted
     normaliser: LogRatio | None
     groups: dict[str, xr.Dataset]
     reasons: list[str]
+    proposal: str | None = None
 
 
 class Method(Protocol):
@@ -73,7 +80,7 @@ def _groups(scorer: Scorer, run: Draws) -> dict[str, xr.Dataset]:
 
 @dataclass(frozen=True)
 class Psis:
-    """Importance sampling with `n` draws from a t distribution at the mode of p_k."""
+    """Importance sampling with `n` draws from t distributions around Gaussian approximations of p_k."""
 
     absolute: bool
     n: int
@@ -81,18 +88,39 @@ class Psis:
 
     def __call__(self, scorer: Scorer, labeled: Labeled, k: int) -> Reference:
         rng = np.random.default_rng(self.seed)
-        first = scorer.fit(labeled)
-        mode = first if k == 1 else scorer.engine.fit(labeled, first.theta, k=k)
-        draws, log_z = importance_draws(scorer.engine, labeled, mode, k, self.n, rng)
+        draws, log_z, proposal = importance_draws(scorer.engine, labeled, k, proposals(scorer, labeled, k), self.n, rng)
         reasons = _bad_k(draws.pareto_k)
         normaliser = None
         if self.absolute and k == 2:
-            ordinary, log_z1 = importance_draws(scorer.engine, labeled, first, 1, self.n, rng)
+            ordinary, log_z1, _ = importance_draws(scorer.engine, labeled, 1, proposals(scorer, labeled, 1), self.n, rng)
             reasons += [f"for log Z_1, {reason}" for reason in _bad_k(ordinary.pareto_k)]
             normaliser = LogRatio(log_z.value - log_z1.value, float(np.hypot(log_z.error, log_z1.error)))
         elif self.absolute:
             normaliser = log_z
-        return Reference(draws, normaliser, {}, reasons)
+        return Reference(draws, normaliser, {}, reasons, proposal)
+
+
+def proposals(scorer: Scorer, labeled: Labeled, k: int) -> Iterator[tuple[str, Gaussian]]:
+    """Gaussian approximations of p_k that the model has, the most trustworthy first."""
+    refused: list[BPLSError] = []
+    mode: Mode | None = None
+    try:
+        mode = scorer.fit(labeled)
+    except ModeError as error:
+        refused.append(error)
+    found = 0
+    for name, fit in FITS.items():
+        try:
+            q = fit(scorer.engine, labeled, k, mode, None)
+        except ApproximationError as error:
+            refused.append(error)
+        else:
+            found += 1
+            yield name, q
+    if mode is not None:
+        yield "laplace", Gaussian.at_mode(mode if k == 1 else scorer.engine.fit(labeled, mode.theta, k=k))
+    elif not found:
+        raise refused[0]
 
 
 def _bad_k(pareto_k: float | None) -> list[str]:
@@ -147,6 +175,8 @@ def exact_tree(
         name = "log_ppp" if k == 2 else "log_evidence"
         result[name] = result["log_predictive"] + reference.normaliser.value
         attrs |= {"log_normalizer": reference.normaliser.value, "log_normalizer_error": reference.normaliser.error}
+    if reference.proposal is not None:
+        attrs["proposal"] = reference.proposal
     attrs |= {"reliable": int(not reference.reasons), "reasons": "; ".join(reference.reasons)}
     if reference.reasons:
         warnings.warn(

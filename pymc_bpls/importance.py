@@ -1,7 +1,12 @@
-"""Importance sampling from a Gaussian approximation of p_k(θ) ∝ p(D | θ)^k π(θ), with Pareto-smoothed weights."""
+"""Importance sampling of p_k(θ) ∝ p(D | θ)^k π(θ) from t distributions around Gaussian approximations, weights Pareto-smoothed.
+
+One proposal where its k-hat is good. Otherwise the mixture of all that were tried and of one with the moments of the draws
+so far, each draw weighted by p_k over the density of the whole mixture, a few times over.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -11,26 +16,88 @@ from scipy.special import logsumexp
 
 from pymc_bpls.averages import Weighted
 from pymc_bpls.bridge import LogRatio, Proposal
-from pymc_bpls.laplace import Mode
+from pymc_bpls.gaussian import Gaussian
+from pymc_bpls.predictive import antithetic_draws
 from pymc_bpls.refit import Engine
 from pymc_bpls.rows import Labeled
 
+GOOD_K = 0.7
 _FAR_BELOW = 700.0
+_MIXTURES = 3
 
 
 def importance_draws(
-    engine: Engine, labeled: Labeled, mode: Mode, k: int, n: int, rng: np.random.Generator
+    engine: Engine, labeled: Labeled, k: int, proposals: Iterable[tuple[str, Gaussian]], n: int, rng: np.random.Generator
+) -> tuple[Weighted, LogRatio, str]:
+    """n draws with Pareto-smoothed weights, log Z_k with its error, and which proposal they came from."""
+    tried: list[tuple[str, Proposal]] = []
+    best: tuple[Weighted, LogRatio, str] | None = None
+    for name, q in proposals:
+        proposal = Proposal(q.mean, q.covariance)
+        tried.append((name, proposal))
+        best = _better(best, (*_weighted(engine, labeled, k, [proposal], n, rng), name))
+        if _good(best):
+            return best
+    assert best is not None
+    mixture = [proposal for _, proposal in tried]
+    for _ in range(_MIXTURES):
+        adapted = [*mixture, _matched(best[0])]
+        best = _better(best, (*_weighted(engine, labeled, k, adapted, n, rng), "mixture"))
+        if _good(best):
+            break
+    return best
+
+
+def _good(found: tuple[Weighted, LogRatio, str]) -> bool:
+    return found[0].pareto_k is not None and found[0].pareto_k <= GOOD_K
+
+
+def _better(old: tuple[Weighted, LogRatio, str] | None, new: tuple[Weighted, LogRatio, str]) -> tuple[Weighted, LogRatio, str]:
+    """The one with the smaller k-hat."""
+    if old is None or old[0].pareto_k is None or (new[0].pareto_k is not None and new[0].pareto_k < old[0].pareto_k):
+        return new
+    return old
+
+
+def _matched(draws: Weighted) -> Proposal:
+    """A proposal with the mean and covariance of weighted draws."""
+    weights = np.exp(draws.log_weights - logsumexp(draws.log_weights))
+    mean = weights @ draws.theta
+    centred = draws.theta - mean
+    covariance = (centred.T * weights) @ centred
+    narrow = 1e-8 * np.diag(np.diag(covariance))
+    return Proposal(mean, covariance + narrow)
+
+
+def _weighted(
+    engine: Engine, labeled: Labeled, k: int, proposals: list[Proposal], n: int, rng: np.random.Generator
 ) -> tuple[Weighted, LogRatio]:
-    """Draws of a t distribution at the mode of p_k with Pareto-smoothed weights, and log Z_k with its error."""
-    proposal = Proposal(mode.theta, np.linalg.inv(mode.hessian))
-    theta = proposal.draws((1, n), rng)[0]
-    log_ratio = log_densities(engine, labeled, theta, k) - proposal.log_density(theta)
+    """Draws in equal parts from each proposal, weighted by p_k over the mixture's density, in random order."""
+    sizes = np.full(len(proposals), n // len(proposals))
+    sizes[: n - sizes.sum()] += 1
+    theta = np.concatenate([p.draws((1, int(size)), rng)[0] for p, size in zip(proposals, sizes, strict=True)])
+    theta = theta[rng.permutation(n)] if len(proposals) > 1 else theta
+    log_q = logsumexp([p.log_density(theta) for p in proposals], b=(sizes / n)[:, None], axis=0)
+    smoothed, pareto_k, log_ratio = _smoothed(log_densities(engine, labeled, theta, k) - log_q)
+    shares = np.exp(smoothed - logsumexp(smoothed))
+    error = float(np.sqrt(max(np.square(shares).sum() - 1 / n, 0.0)))
+    return Weighted(theta, smoothed, 1, pareto_k), LogRatio(float(logsumexp(log_ratio) - np.log(n)), error)
+
+
+def _smoothed(log_ratio: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+    """Smoothed log weights, k-hat, and the log weights themselves, far ones cut."""
     log_ratio = np.where(np.isfinite(log_ratio), log_ratio, -np.inf)
     log_ratio = np.maximum(log_ratio, log_ratio.max() - _FAR_BELOW)
     smoothed, pareto_k = array_stats.psislw(-log_ratio)
-    shares = np.exp(smoothed - logsumexp(smoothed))
-    error = float(np.sqrt(max(np.square(shares).sum() - 1 / n, 0.0)))
-    return Weighted(theta, np.asarray(smoothed), 1, float(pareto_k)), LogRatio(float(logsumexp(log_ratio) - np.log(n)), error)
+    return np.asarray(smoothed), float(pareto_k), log_ratio
+
+
+def log_evidence(engine: Engine, labeled: Labeled, q: Gaussian, k: int) -> tuple[float, float]:
+    """log Z_k by importance sampling from q over fixed antithetic draws, and k-hat of its weights."""
+    z = antithetic_draws(len(q.mean))
+    log_q = -0.5 * (z**2).sum(axis=1) - np.log(np.diag(q.factor)).sum() - 0.5 * len(q.mean) * np.log(2 * np.pi)
+    _, pareto_k, log_ratio = _smoothed(log_densities(engine, labeled, q.mean + z @ q.factor.T, k) - log_q)
+    return float(logsumexp(log_ratio) - np.log(len(z))), pareto_k
 
 
 def log_densities(engine: Engine, labeled: Labeled, theta: np.ndarray, k: int) -> np.ndarray:

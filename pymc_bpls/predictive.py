@@ -1,8 +1,8 @@
 """Class probabilities of rows: at one θ, and averaged over a Gaussian approximation q(θ) = N(θ̂, Σ).
 
-Where each row depends on θ through one linear predictor, the average is a one-dimensional integral and taken by
-Gauss–Hermite quadrature along the direction u = Σa / (a'Σa)^½ in which that predictor varies; otherwise over fixed
-antithetic Sobol draws, so that scores are deterministic.
+Where each row depends on θ through one linear predictor f = a'θ + b, the average is an integral over f ~ N(a'θ̂ + b, a'Σa),
+taken by the trapezoid rule, whose error is below 3e-9 for logistic and 5e-5 for complementary log-log regression; otherwise
+over fixed antithetic Sobol draws, so that scores are deterministic.
 """
 
 from __future__ import annotations
@@ -15,17 +15,22 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
+from scipy.special import logsumexp
 from scipy.stats import norm, qmc
 
+from pymc_bpls.compiled import in_pieces
 from pymc_bpls.density import Density
-from pymc_bpls.laplace import Mode
+from pymc_bpls.gaussian import Gaussian, trapezoid
 from pymc_bpls.refit import Engine
+from pymc_bpls.structured import Structured
 
 _ROWS_AT_ONCE = 1024
-_NODES = 32
 _DRAWS = 256
-_TESTED_ROWS = 32
+_PREDICTED_AT_ONCE, _AT_ONCE, _FEWEST_ROWS = 2**16, 2**18, 32
+_HALF_WIDTH = 8.0
+# up to which standard deviation of the predictor (the last one: any) how many nodes are taken: at most 1.07 apart
+_SPREADS = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
+_NODES = (16, 31, 61, 121, 241, 481, 961)
 
 
 @dataclass(frozen=True)
@@ -79,52 +84,73 @@ class Predictive:
         return self.over_rows("log-odds gradients", gradients, positions, theta, codes=codes)
 
     @cached_property
-    def one_predictor(self) -> bool:
-        """Whether ∇ℓ_j keeps its direction for all θ and labels, tested on some rows: then ℓ_j is a function of a'θ."""
-        rng = np.random.default_rng(0)
-        positions = rng.permutation(len(self.density.data[0]))[:_TESTED_ROWS]
-        start = self.density.start
-        gradients = np.stack(
-            [self.gradients(start + scale * rng.normal(size=len(start)), positions) for scale in (0.1, 0.5, 0.5, 1.0)]
-        )
-        stacked = np.moveaxis(gradients, 0, 1).reshape(len(positions), -1, len(start))
-        if not np.isfinite(stacked).all():
-            return False
-        singular = np.linalg.svd(stacked, compute_uv=False)
-        return bool(singular.shape[1] < 2 or (singular[:, 1] <= 1e-9 * np.maximum(singular[:, 0], 1e-300)).all())
+    def by_one_predictor(self) -> Structured | None:
+        """The density in its predictors, where rows have one."""
+        model = self.engine.by_predictors
+        return model if model is not None and model.predictors.size == 1 else None
 
-    def gradients(self, theta: np.ndarray, positions: np.ndarray) -> np.ndarray:
-        """∇ℓ_j(θ) of every class, shape (rows, K, q)."""
-        gradients = jax.jacfwd(self.density.log_lik_classes)
-        return self.over_rows("gradients of rows", gradients, positions, theta)
-
-    def log_mean_lik(self, mode: Mode, positions: np.ndarray, *, normalised: bool) -> np.ndarray:
-        """log E_q[exp ℓ_j] of each class under N(θ̂, H⁻¹), or of the class probabilities with `normalised`; (rows, K)."""
-        factor = scipy.linalg.cholesky(mode.hessian, lower=True)
-        spread = scipy.linalg.solve_triangular(factor, np.eye(len(mode.theta)), lower=True).T
-        kind = "probabilities" if normalised else "likelihoods"
-        if self.one_predictor:
-            covariance = spread @ spread.T
-            return self.over_rows(f"mean {kind}", self._by_quadrature(normalised), positions, mode.theta, covariance)
-        draws = mode.theta + antithetic_draws(len(mode.theta)) @ spread.T
+    def log_mean_lik(self, q: Gaussian, positions: np.ndarray, *, normalised: bool = False) -> np.ndarray:
+        """log E_q[exp ℓ_j] of each class, or of the class probabilities with `normalised`; (rows, K)."""
+        model, kind = self.by_one_predictor, "probabilities" if normalised else "likelihoods"
+        if model is not None:
+            of_row = self._classes_at_nodes(model, normalised)
+            return self._over_nodes(model, f"mean {kind}", of_row, q, positions, np.zeros(len(positions), int))
+        draws = q.mean + antithetic_draws(len(q.mean)) @ q.factor.T
         return self.over_rows(f"mean {kind} over draws", self._by_draws(normalised), positions, draws)
 
-    def _by_quadrature(self, normalised: bool) -> Callable[..., jax.Array]:
-        nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
-        log_weights = np.log(weights / weights.sum())
+    def log_mean_lik_of(self, q: Gaussian, positions: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """log E_q[p(y | x, θ)] of pairs (row, class y), shape (pairs,)."""
+        model = self.by_one_predictor
+        if model is None:
+            rows, place = np.unique(positions, return_inverse=True)
+            return self.log_mean_lik(q, rows)[place, codes]
+        return self._over_nodes(model, "mean likelihood", self._pair_at_nodes(model), q, positions, codes)
 
-        def of_row(theta: jax.Array, covariance: jax.Array, row: Any) -> jax.Array:
-            one = tuple(values[None] for values in row)
-            gradients = jax.jacfwd(self.density.log_lik_classes)(theta, one)[0]
-            a = gradients[jnp.argmax(jnp.abs(gradients).max(axis=1))]
-            a = a / jnp.maximum(jnp.abs(a).max(), 1e-300)
-            variance = a @ covariance @ a
-            u = covariance @ a / jnp.sqrt(jnp.where(variance > 0, variance, 1.0))
-            log_lik = jax.vmap(lambda node: self.density.log_lik_classes(theta + node * u, one)[0])(jnp.asarray(nodes))
+    def _over_nodes(
+        self, model: Structured, name: str, of_row: Callable[..., Any], q: Gaussian, positions: np.ndarray, codes: np.ndarray
+    ) -> np.ndarray:
+        """`of_row` at f ~ N(a'μ + b, a'Sa) of each row, with as many nodes as its spread asks for."""
+        parts = []
+        for first in range(0, len(positions), _PREDICTED_AT_ONCE):
+            some = slice(first, first + _PREDICTED_AT_ONCE)
+            block = model.block(positions[some], codes[some], np.ones(len(codes[some])))
+            A = block.matrix[:, 0, :]
+            mean, sd = A @ q.mean + block.offset[:, 0], np.sqrt(((A @ q.covariance) * A).sum(axis=1))
+            rule = np.searchsorted(_SPREADS, np.nan_to_num(sd, nan=0.0, posinf=0.0))
+            result: np.ndarray | None = None
+            for number in np.unique(rule):
+                rows = np.flatnonzero(rule == number)
+                nodes = _NODES[number]
+                arrays = (mean[rows], sd[rows], block.codes[rows], *(values[rows] for values in block.inputs))
+                most = max(_FEWEST_ROWS, 1 << (_AT_ONCE // nodes).bit_length())
+                found = in_pieces(
+                    self.engine.compiler, f"{name}, {nodes} nodes", _with_nodes(of_row, nodes), arrays, _FEWEST_ROWS, most
+                )
+                result = np.empty((len(sd), *found.shape[1:])) if result is None else result
+                result[rows] = found
+            assert result is not None
+            parts.append(result)
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    def _pair_at_nodes(self, model: Structured) -> Callable[..., jax.Array]:
+        def of_row(f: jax.Array, log_weights: jax.Array, code: jax.Array, *inputs: jax.Array) -> jax.Array:
+            log_lik = jax.vmap(lambda value: model.of_row(value[None], code, *inputs))(f)
+            return jax.scipy.special.logsumexp(log_lik + log_weights)
+
+        return of_row
+
+    def _classes_at_nodes(self, model: Structured, normalised: bool) -> Callable[..., jax.Array]:
+        classes = jnp.arange(len(self.density.class_values))
+
+        def of_row(f: jax.Array, log_weights: jax.Array, code: jax.Array, *inputs: jax.Array) -> jax.Array:
+            def at(value: jax.Array) -> jax.Array:
+                return jax.vmap(lambda y: model.of_row(value[None], y, *inputs))(classes)
+
+            log_lik = jax.vmap(at)(f)
             log_lik = jax.nn.log_softmax(log_lik, axis=1) if normalised else log_lik
             return jax.scipy.special.logsumexp(log_lik + log_weights[:, None], axis=0)
 
-        return lambda theta, covariance, rows: jax.vmap(of_row, (None, None, 0))(theta, covariance, rows)
+        return of_row
 
     def _by_draws(self, normalised: bool) -> Callable[..., jax.Array]:
         def over(draws: jax.Array, rows: Any) -> jax.Array:
@@ -137,6 +163,13 @@ class Predictive:
             return jax.lax.scan(step, start, draws)[0] - jnp.log(len(draws))
 
         return over
+
+
+def _with_nodes(of_row: Callable[..., jax.Array], nodes: int) -> Callable[..., jax.Array]:
+    """`of_row(f, log weights, code, *inputs)` at nodes of N(mean, sd²) of each row."""
+    z, _ = trapezoid(nodes, _HALF_WIDTH)
+    log_weights = -0.5 * z**2 - logsumexp(-0.5 * z**2)
+    return jax.vmap(lambda mean, sd, code, *inputs: of_row(mean + sd * z, log_weights, code, *inputs))
 
 
 def antithetic_draws(dimension: int) -> np.ndarray:

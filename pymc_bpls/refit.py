@@ -25,6 +25,7 @@ from pymc_bpls.failures import Derivatives
 from pymc_bpls.laplace import Mode, find_mode
 from pymc_bpls.newton import Function, maximise
 from pymc_bpls.rows import Labeled
+from pymc_bpls.separable import SeparablePrior, find_separable
 from pymc_bpls.structured import Objective, Structured
 from pymc_bpls.threads import for_matrices_of
 
@@ -77,7 +78,8 @@ class Route:
             )
 
 
-def _by_columns(value: Callable[[jax.Array], jax.Array], theta: jax.Array) -> jax.Array:
+def by_columns(value: Callable[[jax.Array], jax.Array], theta: jax.Array) -> jax.Array:
+    """The Hessian at θ, one column after the other."""
     gradient = jax.grad(value)
     return jax.lax.map(lambda v: jax.jvp(gradient, (theta,), (v,))[1], jnp.eye(theta.shape[0]))
 
@@ -110,6 +112,11 @@ class Engine:
         if not self.structured or self.density.predictors is None:
             return None
         return Structured(self.density, self.compiler)
+
+    @cached_property
+    def separable_prior(self) -> SeparablePrior | None:
+        """The prior as a quadratic plus functions of single coefficients, where rows have linear predictors and it is that."""
+        return None if self.by_predictors is None else find_separable(self.by_predictors)
 
     def rows(self, positions: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> Rows:
         """Rows of the table with classes and weights."""
@@ -149,14 +156,14 @@ class Engine:
         name = "the log-posterior" if prior else "the likelihood"
 
         def together(theta: jax.Array, rows: Rows) -> tuple[jax.Array, ...]:
-            function = self._weighted([(1.0, rows)], prior)
+            function = self.weighted([(1.0, rows)], prior)
             return function.value(theta), function.gradient(theta), function.curvature(theta)
 
         def first_two(theta: jax.Array, rows: Rows) -> tuple[jax.Array, ...]:
             return together(theta, rows)[:2]
 
         def columns(theta: jax.Array, rows: Rows) -> jax.Array:
-            return -_by_columns(self._weighted([(1.0, rows)], prior).value, theta)
+            return -by_columns(self.weighted([(1.0, rows)], prior).value, theta)
 
         def at(theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
             if self.route.apart:
@@ -168,7 +175,7 @@ class Engine:
         self.route.check(at, self.density.start)
         return at
 
-    def _weighted(self, parts: list[tuple[float, Rows]], prior: bool) -> Function:
+    def weighted(self, parts: list[tuple[float, Rows]], prior: bool) -> Function:
         """Σ k ℓ over weighted groups of rows, plus log π, with its derivatives by autodiff."""
         density = self.density
 
@@ -232,7 +239,7 @@ class Engine:
         def chunk(start: jax.Array, log_det: jax.Array, pairs: Rows, rows: Rows) -> tuple[jax.Array, ...]:
             def one(pair: Rows) -> tuple[jax.Array, ...]:
                 candidate = jax.tree.map(lambda array: array[None], pair)
-                end = maximise(self._weighted([(float(k), rows), (1.0, candidate)], prior), start, log_det)
+                end = maximise(self.weighted([(float(k), rows), (1.0, candidate)], prior), start, log_det)
                 return (
                     rows.weights @ density.log_lik(end.theta, rows.codes, rows.inputs),
                     density.log_lik_row(end.theta, pair.codes, pair.inputs),

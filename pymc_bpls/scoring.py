@@ -14,13 +14,16 @@ import xarray as xr
 from pymc_bpls.criteria import Criterion, FitCriterion, FittedView
 from pymc_bpls.decisions import LabelRule
 from pymc_bpls.density import Density
-from pymc_bpls.errors import BPLSWarning, CriterionError
+from pymc_bpls.errors import BPLSWarning, CriterionError, ModeError
+from pymc_bpls.gaussian import Gaussian
 from pymc_bpls.laplace import Mode
 from pymc_bpls.predictive import Predictive, log_softmax
 from pymc_bpls.problem import Problem
 from pymc_bpls.refit import Engine, Refits
+from pymc_bpls.refitfree import ABSOLUTE, FITS, RefitFree, warn_of_constant
 from pymc_bpls.rows import Labeled
 
+Warm = np.ndarray | dict[int, Gaussian] | None
 TIED = 1e-10
 DESCRIPTIONS = {
     "score": "the criterion, larger is better",
@@ -30,20 +33,30 @@ DESCRIPTIONS = {
     "log_prior": "log prior density, with Jacobian, at that mode",
     "log_det": "log determinant of minus the Hessian at that mode",
     "converged": "whether that mode is verified",
-    "log_ppp": "log p(D, i | D), absolute, by Laplace's method",
-    "log_evidence": "log p(D, i), absolute, by Laplace's method",
+    "log_ppp": "log p(D, i | D), absolute",
+    "log_evidence": "log p(D, i), absolute",
     "class_sum_error": "log of the classes' PPP added up minus log Z_2/Z_1, both by Laplace's method",
 }
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to score: the criterion, whether it expands with the prior, and the label rule."""
+    """How to score: the criterion, whether it expands with the prior, the label rule, and by which approximation.
+
+    Without `absolute`, scores without refits are left without the constant that all candidates share.
+    """
 
     criterion: Criterion | FitCriterion
     with_prior: bool
     rule: LabelRule
     rng: np.random.Generator
+    approximation: str = "laplace"
+    absolute: bool = True
+
+    @property
+    def refits(self) -> bool:
+        """Whether the criterion is taken by Laplace's method, at the mode or with a refit of every candidate."""
+        return self.approximation == "laplace"
 
 
 @dataclass(frozen=True)
@@ -67,12 +80,21 @@ class Scorer:
         """The mode of ℓ_D + log π."""
         return self.engine.fit(labeled, start)
 
+    def base(self, settings: Settings, labeled: Labeled, start: np.ndarray | None = None) -> Mode:
+        """The mode, or the centre of the approximation where the log-posterior has a kink and so no mode to verify."""
+        try:
+            return self.fit(labeled, start)
+        except ModeError:
+            if settings.refits:
+                raise
+            return FITS[settings.approximation](self.engine, labeled, 1, None, None).as_mode()
+
     def log_probabilities(self, mode: Mode, positions: np.ndarray) -> np.ndarray:
         """The predictor's log class probabilities, shape (rows, K)."""
         if callable(self.predictor):
             return _checked(self.predictor(positions), positions, len(self.problem.classes))
         if self.predictor == "laplace":
-            return log_softmax(self.predictive.log_mean_lik(mode, positions, normalised=True))
+            return log_softmax(self.predictive.log_mean_lik(Gaussian.at_mode(mode), positions, normalised=True))
         return self.predictive.log_probabilities(mode.theta, positions)
 
     def codes(self, rule: LabelRule, labeled: Labeled, mode: Mode, candidates: np.ndarray) -> np.ndarray:
@@ -81,22 +103,22 @@ class Scorer:
         return rule.codes(self.log_probabilities(mode, candidates), present)
 
     def score(
-        self, settings: Settings, labeled: Labeled, mode: Mode, candidates: np.ndarray, shared: np.ndarray | None = None
-    ) -> tuple[xr.Dataset, np.ndarray]:
-        """Scores of `candidates` under D = `labeled`, and where the shared mode of the refits was found.
-
-        `shared` is where to start looking for that mode.
-        """
+        self, settings: Settings, labeled: Labeled, mode: Mode, candidates: np.ndarray, warm: Warm = None
+    ) -> tuple[xr.Dataset, Warm]:
+        """Scores of `candidates` under D = `labeled`, and what the next round may start from, which is `warm` there."""
         codes = self.codes(settings.rule, labeled, mode, candidates)
         pairs = np.repeat(candidates, codes.size // max(len(candidates), 1)), codes.ravel()
         dims = ("candidate",) if codes.ndim == 1 else ("candidate", "label")
-        if isinstance(settings.criterion, FitCriterion):
+        start: Warm
+        if not settings.refits:
+            result, start = self._refit_free(settings, labeled, mode, pairs, codes.shape, dims, warm)
+        elif isinstance(settings.criterion, FitCriterion):
             view = FittedView(self.predictive, mode, *pairs, settings.rng)
             result = xr.Dataset({"score": (dims, settings.criterion.score(view).reshape(codes.shape))})
-            start = mode.theta
+            start = warm
         else:
             with np.errstate(all="ignore"):
-                result, start = self._laplace(settings, labeled, mode, pairs, codes.shape, dims, shared)
+                result, start = self._laplace(settings, labeled, mode, pairs, codes.shape, dims, warm)
         return self._finished(result, candidates, codes), start
 
     def _laplace(
@@ -107,11 +129,11 @@ class Scorer:
         pairs: tuple[np.ndarray, np.ndarray],
         shape: tuple[int, ...],
         dims: tuple[str, ...],
-        shared: np.ndarray | None,
-    ) -> tuple[xr.Dataset, np.ndarray]:
+        warm: Warm,
+    ) -> tuple[xr.Dataset, Warm]:
         criterion = settings.criterion
         assert isinstance(criterion, Criterion)
-        start = self._shared_mode(settings, labeled, mode, shared)
+        start = self._shared_mode(settings, labeled, mode, warm if isinstance(warm, np.ndarray) else None)
         refits = self.engine.refit(labeled, *pairs, start, k=criterion.k, prior=settings.with_prior)
         terms = _terms(refits, shape, dims)
         result = terms[list(criterion.terms)].assign(
@@ -120,6 +142,35 @@ class Scorer:
         if settings.with_prior and self.problem.proper:
             result = result.assign(self._absolute(criterion, terms, mode, start))
         return result, start.theta
+
+    def _refit_free(
+        self,
+        settings: Settings,
+        labeled: Labeled,
+        mode: Mode,
+        pairs: tuple[np.ndarray, np.ndarray],
+        shape: tuple[int, ...],
+        dims: tuple[str, ...],
+        warm: Warm,
+    ) -> tuple[xr.Dataset, Warm]:
+        name, proper = settings.criterion.name, self.problem.proper
+        found = RefitFree(self.predictive, settings.approximation).score(
+            name,
+            labeled,
+            mode,
+            pairs,
+            warm if isinstance(warm, dict) else {},
+            absolute=proper and settings.absolute and name in ABSOLUTE,
+        )
+        score = found.log_predictive + (found.log_normalizer or 0.0)
+        result = xr.Dataset({"score": (dims, score.reshape(shape))})
+        if found.log_normalizer is not None:
+            result[ABSOLUTE[name]] = result["score"]
+            result.attrs["log_normalizer"] = found.log_normalizer
+        if found.pareto_k is not None:
+            result.attrs["pareto_k"] = found.pareto_k
+            warn_of_constant(found.pareto_k)
+        return result, found.fits
 
     def _shared_mode(self, settings: Settings, labeled: Labeled, mode: Mode, shared: np.ndarray | None) -> Mode:
         """The mode of k ℓ_D (+ log π), from which all candidates start: it has to exist before any of theirs."""
@@ -176,7 +227,7 @@ class Scorer:
                 BPLSWarning,
                 stacklevel=4,
             )
-        return xr.Dataset(described, coords=self.problem.coords(candidates, codes))
+        return xr.Dataset(described, coords=self.problem.coords(candidates, codes), attrs=result.attrs)
 
 
 def _terms(refits: Refits, shape: tuple[int, ...], dims: tuple[str, ...]) -> xr.Dataset:

@@ -15,7 +15,7 @@ from pymc_bpls.errors import BPLSError, CriterionError, LabelError, RowError
 from pymc_bpls.laplace import Mode
 from pymc_bpls.rows import Labeled
 from pymc_bpls.runs import History, history_dataset
-from pymc_bpls.scoring import Scorer, Settings, ranking
+from pymc_bpls.scoring import Scorer, Settings, Warm, ranking
 
 Stop = Callable[[xr.Dataset], str | None]
 
@@ -78,7 +78,7 @@ class Run:
     candidates: np.ndarray
     history: History
     mode: Mode | None = None
-    shared: np.ndarray | None = None
+    warm: Warm = None
 
     def go(self, tell: Callable[[int], None]) -> str:
         """Rounds until there is a reason to stop, which is returned; `tell` hears how many pseudo-labels were added."""
@@ -111,7 +111,7 @@ class Run:
 
     def _refit(self) -> None:
         """Fit on D and record the model."""
-        self.mode = self.scorer.fit(self.labeled, None if self.mode is None else self.mode.theta)
+        self.mode = self.scorer.base(self.settings, self.labeled, None if self.mode is None else self.mode.theta)
         if self.history.models and self.history.models[-1]["n_pseudo"] == len(self.history.steps):
             return
         entry: dict[str, Any] = {"n_pseudo": len(self.history.steps)}
@@ -124,7 +124,7 @@ class Run:
     def _round(self) -> int:
         """Score all candidates and add the best; returns how many were added."""
         assert self.mode is not None
-        scores, self.shared = self.scorer.score(self.settings, self.labeled, self.mode, self.candidates, self.shared)
+        scores, self.warm = self.scorer.score(self.settings, self.labeled, self.mode, self.candidates, self.warm)
         pairs, values = ranking(scores["score"])
         if scores["score"].ndim == 1:
             pairs[:, 1] = self.scorer.problem.codes(scores["pseudo_label"].to_numpy())[pairs[:, 0]]

@@ -18,12 +18,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pymc_bpls.compiled import Compiler
+from pymc_bpls.compiled import Compiler, in_pieces
 from pymc_bpls.density import Density
+from pymc_bpls.predictors import Predictors
 from pymc_bpls.rows import Labeled
 
 _ROWS_AT_ONCE = 1024
-_FEWEST_AT_ONCE, _MOST_AT_ONCE = 64, 2**16
+_FEWEST_AT_ONCE, _MOST_AT_ONCE = 64, 2**14
 _SPREADS = (1.0, 1.0, 10.0, 100.0)
 
 
@@ -83,11 +84,16 @@ class Structured:
     density: Density
     compiler: Compiler
 
+    @property
+    def predictors(self) -> Predictors:
+        """The rows' linear predictors."""
+        assert self.density.predictors is not None
+        return self.density.predictors
+
     @cached_property
     def design(self) -> tuple[np.ndarray, np.ndarray]:
         """A_j = ∂η_j/∂θ (N, p, q) and b_j = η_j(0) (N, p), for all rows of the table."""
-        predictors = self.density.predictors
-        assert predictors is not None
+        predictors = self.predictors
         start = self.density.start
 
         def affine(theta: jax.Array, rows: Any) -> tuple[jax.Array, jax.Array]:
@@ -109,8 +115,7 @@ class Structured:
 
     def block(self, positions: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> Block:
         """Rows of the table."""
-        predictors = self.density.predictors
-        assert predictors is not None
+        predictors = self.predictors
         matrix, offset = self.design
         inputs = tuple(self.density.data[i][positions] for i in predictors.inputs)
         return Block(matrix[positions], offset[positions], weights, codes, inputs)
@@ -122,22 +127,29 @@ class Structured:
     @cached_property
     def _of_rows(self) -> Callable[..., Any]:
         """g, its gradient and Hessian for many rows."""
-        return jax.vmap(lambda *row: (self._of_row(*row), jax.jacfwd(self._of_row)(*row), self._bend(*row)))
+        return jax.vmap(lambda *row: (self.of_row(*row), jax.jacfwd(self.of_row)(*row), self._bend(*row)))
 
     @cached_property
     def _slopes_of_rows(self) -> Callable[..., Any]:
-        return jax.vmap(jax.jacfwd(self._of_row))
+        return jax.vmap(jax.jacfwd(self.of_row))
+
+    @cached_property
+    def _log_lik_of_rows(self) -> Callable[..., Any]:
+        return jax.vmap(self.of_row)
 
     @cached_property
     def _bend(self) -> Callable[..., Any]:
-        return jax.jacfwd(jax.jacfwd(self._of_row))
+        return jax.jacfwd(jax.jacfwd(self.of_row))
 
-    def _of_row(self, eta: jax.Array, code: jax.Array, *inputs: jax.Array) -> jax.Array:
+    def of_row(self, eta: jax.Array, code: jax.Array, *inputs: jax.Array) -> jax.Array:
         """g of one row."""
-        predictors = self.density.predictors
-        assert predictors is not None
+        predictors = self.predictors
         label = jnp.asarray(self.density.class_values)[code][None]
         return predictors.log_lik(eta, label, *(values[None] for values in inputs))
+
+    def log_lik_of_rows(self, eta: np.ndarray, codes: np.ndarray, inputs: tuple[np.ndarray, ...]) -> np.ndarray:
+        """g at η (rows, p), shape (rows,)."""
+        return self._in_pieces("values", self._log_lik_of_rows, eta, codes, *inputs)
 
     def derivatives_of_rows(self, eta: np.ndarray, codes: np.ndarray, inputs: tuple[np.ndarray, ...]) -> Derivatives:
         """g and its derivatives at η (rows, p)."""
@@ -148,15 +160,7 @@ class Structured:
         return self._in_pieces("slopes", self._slopes_of_rows, eta, codes, *inputs)
 
     def _in_pieces(self, name: str, function: Callable[..., Any], *arrays: np.ndarray) -> Any:
-        """`function` of rows, for pieces whose lengths are powers of two, so that few are compiled."""
-        total = len(arrays[0])
-        size = min(_MOST_AT_ONCE, max(_FEWEST_AT_ONCE, 1 << (total - 1).bit_length()))
-        parts = []
-        for first in range(0, total, size):
-            piece = [np.resize(array[first : first + size], (size, *array.shape[1:])) for array in arrays]
-            parts.append(self.compiler(name, function, *piece))
-        joined = parts[0] if len(parts) == 1 else jax.tree.map(lambda *pieces: np.concatenate(pieces), *parts)
-        return jax.tree.map(lambda array: array[:total], joined)
+        return in_pieces(self.compiler, name, function, arrays, _FEWEST_AT_ONCE, _MOST_AT_ONCE)
 
     def log_prior(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """log π (sets,) and its gradient (sets, q) at θ (sets, q)."""

@@ -1,0 +1,84 @@
+"""Scores of a whole pool from one or two Gaussian fits, without a refit for any candidate.
+
+    log PPP_i = log Z_2 − log Z_1 + log E_{q_2}[p(ŷ_i | x_i, θ)],      log p(D ∪ i) = log Z_1 + log E_{q_1}[p(ŷ_i | x_i, θ)],
+
+with q_k ≈ p_k ∝ p(D | θ)^k π(θ) by expectation propagation or variational inference. log Z_k is EP's own; for variational
+inference, whose ELBO is only a bound, it is taken by importance sampling from q_k.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_bpls import ep, variational
+from pymc_bpls.errors import BPLSWarning
+from pymc_bpls.gaussian import Fit, Gaussian
+from pymc_bpls.importance import GOOD_K, log_evidence
+from pymc_bpls.laplace import Mode
+from pymc_bpls.predictive import Predictive
+from pymc_bpls.rows import Labeled
+from pymc_bpls.threads import for_matrices_of
+
+FITS: dict[str, Fit] = {"ep": ep.fit, "vi": variational.fit}
+#: How often D counts in the density that each criterion averages over.
+MULTIPLES = {"ppp": 2, "marginal_likelihood": 1, "predictive": 1}
+#: What the absolute value of a criterion is called.
+ABSOLUTE = {"ppp": "log_ppp", "marginal_likelihood": "log_evidence"}
+
+
+class Scored(NamedTuple):
+    """log E_{q_k}[p] of each pair, log Z (None without a proper prior), k-hat (of importance sampling), the fits by k."""
+
+    log_predictive: np.ndarray
+    log_normalizer: float | None
+    pareto_k: float | None
+    fits: dict[int, Gaussian]
+
+
+@dataclass(frozen=True)
+class RefitFree:
+    """Scores by one kind of Gaussian fit."""
+
+    predictive: Predictive
+    approximation: str
+
+    def score(
+        self,
+        criterion: str,
+        labeled: Labeled,
+        mode: Mode | None,
+        pairs: tuple[np.ndarray, np.ndarray],
+        warm: dict[int, Gaussian],
+        *,
+        absolute: bool,
+    ) -> Scored:
+        """Scores of pairs (row, class); `warm` holds the fits of an earlier round, which this one starts from."""
+        k = MULTIPLES[criterion]
+        needed = (1, 2) if absolute and k == 2 else (k,)
+        engine = self.predictive.engine
+        with for_matrices_of(engine.density.dimension):
+            fits = {each: FITS[self.approximation](engine, labeled, each, mode, warm.get(each)) for each in needed}
+        log_predictive = self.predictive.log_mean_lik_of(fits[k], *pairs)
+        if not absolute:
+            return Scored(log_predictive, None, None, fits)
+        if self.approximation == "ep":
+            log_z, pareto_k = {each: q.log_z for each, q in fits.items()}, None
+        else:
+            sampled = {each: log_evidence(engine, labeled, q, each) for each, q in fits.items()}
+            log_z, pareto_k = {each: s[0] for each, s in sampled.items()}, max(s[1] for s in sampled.values())
+        return Scored(log_predictive, log_z[2] - log_z[1] if k == 2 else log_z[1], pareto_k, fits)
+
+
+def warn_of_constant(pareto_k: float) -> None:
+    """Say where the constant that all candidates share is not to be trusted."""
+    if pareto_k > GOOD_K:
+        warnings.warn(
+            f"k-hat of the shared constant in the scores is {pareto_k:.2f} (more than {GOOD_K}): their level may be wrong, "
+            "their order does not depend on it. Use exact() where the level matters.",
+            BPLSWarning,
+            stacklevel=5,
+        )
