@@ -19,7 +19,7 @@ from scipy.stats import multivariate_t
 
 _MOST_STEPS = 1000
 _TOLERANCE = 1e-12
-_DEGREES = 8
+_FEWEST_DEGREES = 8
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,11 @@ def _relative_variance(log_terms: np.ndarray) -> float:
     return float(terms.var() / terms.mean() ** 2 / _effective(terms))
 
 
+def _degrees(q: int) -> int:
+    """Degrees of freedom: heavier tails than the normal's, though with radii that in q dimensions still overlap."""
+    return max(_FEWEST_DEGREES, 2 * q)
+
+
 @dataclass(frozen=True)
 class Proposal:
     """A multivariate t distribution with the moments of draws, for the constant of a single density."""
@@ -97,13 +102,16 @@ class Proposal:
     def fitted(cls, draws: np.ndarray) -> Proposal:
         """To draws (n, q)."""
         covariance = np.atleast_2d(np.cov(draws, rowvar=False))
-        return cls(draws.mean(axis=0), covariance * (_DEGREES - 2) / _DEGREES)
+        degrees = _degrees(draws.shape[1])
+        return cls(draws.mean(axis=0), covariance * (degrees - 2) / degrees)
 
     def draws(self, shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
         """Independent draws, shape (*shape, q)."""
-        found = multivariate_t(self.mean, self.scale, df=_DEGREES, seed=rng).rvs(int(np.prod(shape)))
+        found = multivariate_t(self.mean, self.scale, df=_degrees(len(self.mean)), seed=rng).rvs(int(np.prod(shape)))
         return np.reshape(found, (*shape, len(self.mean)))
 
     def log_density(self, draws: np.ndarray) -> np.ndarray:
         """Normalised log density at draws (..., q)."""
-        return np.asarray(multivariate_t(self.mean, self.scale, df=_DEGREES).logpdf(draws)).reshape(draws.shape[:-1])
+        return np.asarray(multivariate_t(self.mean, self.scale, df=_degrees(len(self.mean))).logpdf(draws)).reshape(
+            draws.shape[:-1]
+        )

@@ -4,22 +4,26 @@ Each likelihood factor, and each non-Gaussian prior of a single coefficient, has
 the mean and variance of f under q are those under q with that site replaced by the factor itself (the *tilted* density).
 Moments and log Z are taken by the trapezoid rule on ±9 sd of q's marginal, on the log scale. With Ψ(τ, ν) = ν²/2τ − ½ log τ,
 
-    log Z = log ∫ Q(θ) Π exp(ν_j f_j − ½ τ_j f_j²) dθ + Σ_j [log Ẑ_j − Ψ(marginal_j) + Ψ(cavity_j)].
+    log Z = log ∫ Q(θ) Π exp(ν_j f_j − ½ τ_j f_j²) dθ + Σ_j [log Ẑ_j − Ψ(marginal_j) + Ψ(cavity_j)] + correction.
+
+The correction is the leading one of Opper, Paquet and Winther (2013): with ρ_ij the correlation of f_i and f_j under q and
+c_lj the tilted mean of the Hermite polynomial He_l of the standardised f_j, Σ_{i<j} Σ_{l≥3} c_li c_lj ρ_ij^l / l!.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
+from numpy.polynomial.hermite_e import hermeval
 
 from pymc_bpls.errors import ApproximationError
-from pymc_bpls.gaussian import Gaussian, Sites
+from pymc_bpls.gaussian import ORDERS, Gaussian, Shape, Sites
 from pymc_bpls.laplace import Mode
+from pymc_bpls.mixing import Mixing
 from pymc_bpls.refit import Engine
 from pymc_bpls.rows import Labeled
 from pymc_bpls.separable import SeparablePrior
@@ -30,7 +34,7 @@ _HALF_WIDTH = 9.0
 _APART, _FEWEST, _AT_KINKS = 1.0, 41, 641
 _TOLERANCE = 1e-8
 _WORSE = 2.0
-_REMEMBERED = 6
+_PAIRED_AT_ONCE = 512
 _MOST_STEPS = 400
 _LEAST_DAMPING = 0.02
 _IMPROPER = 1e-9
@@ -105,26 +109,30 @@ def fit(engine: Engine, labeled: Labeled, k: int, mode: Mode | None, start: Gaus
     state = _gaussian(factors, tau, nu)
     if state is None:
         raise ApproximationError(_NO_START)
-    mixing, last, damping = Mixing(np.sqrt(state[2].variance)), np.inf, 1.0
+    mixing, last, damping = Mixing(), np.inf, 1.0
+    scale = np.concatenate([state[2].variance, np.sqrt(state[2].variance)])
     for steps in range(1, _MOST_STEPS + 1):
         mean, covariance, marginals = state
         cavity = _cavity(marginals, tau, nu)
-        tilted = _tilted(factors, cavity, marginals)
+        grid = _grid(factors, cavity, marginals)
+        tilted = _tilted(grid, marginals)
         miss = max(
             np.abs((tilted.mean - marginals.mean) / np.sqrt(marginals.variance)).max(),
             np.abs(tilted.variance / marginals.variance - 1).max(),
         )
         if miss <= _TOLERANCE:
-            log_z = _log_z(factors, state, tau, nu, tilted)
-            return Gaussian(mean, covariance, log_z, steps, Sites(labeled, tau, nu))
+            shape = _shape(factors, marginals, grid)
+            log_z = _log_z(factors, state, tau, nu, tilted) + _correction(shape, covariance)
+            return Gaussian(mean, covariance, log_z, steps, Sites(labeled, tau, nu), shape)
         if miss > _WORSE * last:
-            mixing, damping = Mixing(np.sqrt(marginals.variance)), max(0.5 * damping, _LEAST_DAMPING)
+            mixing, damping = Mixing(), max(0.5 * damping, _LEAST_DAMPING)
         last = miss
         new_tau = 1 / tilted.variance - cavity.tau
         new_nu = tilted.mean / tilted.variance - cavity.nu
         usable = np.isfinite(new_tau) & np.isfinite(new_nu)
-        new = mixing((tau, nu), (np.where(usable, new_tau, tau), np.where(usable, new_nu, nu)))
-        tau, nu, state = _step(factors, (tau, nu), new, damping)
+        ahead = np.concatenate([np.where(usable, new_tau, tau), np.where(usable, new_nu, nu)])
+        new = mixing(np.concatenate([tau, nu]) * scale, ahead * scale) / scale
+        tau, nu, state = _step(factors, np.concatenate([tau, nu]), new, damping)
     blame = np.argsort(-np.abs(tilted.variance / marginals.variance - 1))[:3]
     raise ApproximationError(
         f"Expectation propagation did not converge for {_names(factors, blame, engine)}. "
@@ -172,26 +180,6 @@ def _start(factors: Factors, mode: Mode | None, start: Gaussian | None) -> tuple
     )
 
 
-class Mixing:
-    """Anderson's acceleration of a fixed-point iteration of (τ, ν): the combination of recent steps that misses least."""
-
-    def __init__(self, sd: np.ndarray) -> None:
-        self.scale = np.concatenate([sd**2, sd])
-        self.points: list[np.ndarray] = []
-        self.misses: list[np.ndarray] = []
-
-    def __call__(self, now: Sequence[np.ndarray], new: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Where to go, from where the iteration is and where it would go by itself."""
-        point, ahead = np.concatenate(now) * self.scale, np.concatenate(new) * self.scale
-        self.points, self.misses = [*self.points, point][-_REMEMBERED:], [*self.misses, ahead - point][-_REMEMBERED:]
-        if len(self.points) > 1:
-            steps, changes = np.diff(self.points, axis=0).T, np.diff(self.misses, axis=0).T
-            shares = np.linalg.lstsq(changes, self.misses[-1], rcond=1e-10)[0]
-            ahead = ahead - (steps + changes) @ shares
-        tau, nu = np.split(ahead / self.scale, 2)
-        return tau, nu
-
-
 State = tuple[np.ndarray, np.ndarray, Marginals]
 
 
@@ -219,7 +207,23 @@ def _cavity(marginals: Marginals, tau: np.ndarray, nu: np.ndarray) -> Cavity:
     return Cavity(1 / marginals.variance - tau, marginals.mean / marginals.variance - nu)
 
 
-def _tilted(factors: Factors, cavity: Cavity, marginals: Marginals) -> Tilted:
+@dataclass(frozen=True)
+class Grid:
+    """Nodes of every factor's tilted density, below each other: where each factor's begin, z in its standard deviations, p."""
+
+    first: np.ndarray
+    owner: np.ndarray
+    spacing: np.ndarray
+    z: np.ndarray
+    highest: np.ndarray
+    p: np.ndarray
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Σ p · values over each factor's nodes (J,)."""
+        return np.add.reduceat(self.p * values, self.first)
+
+
+def _grid(factors: Factors, cavity: Cavity, marginals: Marginals) -> Grid:
     sd = np.sqrt(marginals.variance)
     nodes = np.maximum(np.ceil(2 * _HALF_WIDTH * sd / _APART), _FEWEST).astype(int)
     nodes[len(factors.labeled) :] = _AT_KINKS
@@ -229,20 +233,43 @@ def _tilted(factors: Factors, cavity: Cavity, marginals: Marginals) -> Tilted:
     f = marginals.mean[owner] + sd[owner] * z
     log_p = factors.log_values(f, owner) + (cavity.nu[owner] - 0.5 * cavity.tau[owner] * f) * f
     highest = np.maximum.reduceat(log_p, first)
-    p = np.exp(log_p - highest[owner])
-    total = np.add.reduceat(p, first)
-    shift = np.add.reduceat(p * z, first) / total
-    spread = np.add.reduceat(p * z**2, first) / total - shift**2
-    return Tilted(highest + np.log(total * spacing * sd), marginals.mean + sd * shift, marginals.variance * spread)
+    return Grid(first, owner, spacing * sd, z, highest, np.exp(log_p - highest[owner]))
 
 
-def _step(
-    factors: Factors, old: tuple[np.ndarray, np.ndarray], new: tuple[np.ndarray, np.ndarray], damping: float
-) -> tuple[np.ndarray, np.ndarray, State]:
-    """Sites moved towards the new ones, less where that leaves no Gaussian or no cavity."""
+def _tilted(grid: Grid, marginals: Marginals) -> Tilted:
+    total = grid.sums(np.ones(1))
+    shift = grid.sums(grid.z) / total
+    spread = grid.sums(grid.z**2) / total - shift**2
+    return Tilted(
+        grid.highest + np.log(total * grid.spacing),
+        marginals.mean + np.sqrt(marginals.variance) * shift,
+        marginals.variance * spread,
+    )
+
+
+def _shape(factors: Factors, marginals: Marginals, grid: Grid) -> Shape:
+    """Skewness, kurtosis and so on of the tilted densities."""
+    total = grid.sums(np.ones(1))
+    c = [grid.sums(hermeval(grid.z, np.eye(order + 1)[order])) / total for order in ORDERS]
+    return Shape(factors.directions / np.sqrt(marginals.variance)[:, None], np.array(c))
+
+
+def _correction(shape: Shape, covariance: np.ndarray) -> float:
+    """What the tilted densities' shapes add to log Z, pair by pair of factors."""
+    unit, found = shape.directions, 0.0
+    for first in range(0, len(unit), _PAIRED_AT_ONCE):
+        some = slice(first, first + _PAIRED_AT_ONCE)
+        rho = unit[some] @ covariance @ unit.T
+        rho[np.arange(len(rho)), np.arange(first, first + len(rho))] = 0.0
+        found += 0.5 * float((shape.c[:, some].T * shape.tilt(rho)).sum())
+    return found
+
+
+def _step(factors: Factors, old: np.ndarray, new: np.ndarray, damping: float) -> tuple[np.ndarray, np.ndarray, State]:
+    """Sites (τ, ν) moved towards the new ones, less where that leaves no Gaussian or no cavity."""
     for halving in range(30):
         share = damping * 0.5**halving
-        tau, nu = ((1 - share) * before + share * after for before, after in zip(old, new, strict=True))
+        tau, nu = np.split((1 - share) * old + share * new, 2)
         state = _gaussian(factors, tau, nu)
         if state is not None and (1 - tau * state[2].variance > _IMPROPER).all():
             return tau, nu, state

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import factorial
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +18,8 @@ import scipy.linalg
 from pymc_bpls.laplace import Mode
 from pymc_bpls.refit import Engine
 from pymc_bpls.rows import Labeled
+
+ORDERS = (3, 4, 5, 6)
 
 
 @dataclass(frozen=True)
@@ -29,11 +32,30 @@ class Sites:
 
 
 @dataclass(frozen=True)
+class Shape:
+    """How p_k differs from its Gaussian, after Opper, Paquet and Winther (2013).
+
+    Factor n of p_k depends on a linear function of θ whose direction in units of its sd is `directions[n]` (J, q); the mean
+    of the Hermite polynomial He_l of the standardised function under that factor's tilted density is `c[l]` (L, J), l = 3…6.
+    A standardised linear function z that has correlation ρ_n with each of these has, to first order, the density
+
+        φ(z) [1 + Σ_l He_l(z) Σ_n c_ln ρ_n^l / l!].
+    """
+
+    directions: np.ndarray
+    c: np.ndarray
+
+    def tilt(self, correlations: np.ndarray) -> np.ndarray:
+        """Σ_n c_ln ρ_n^l / l! of each function, for correlations (rows, J): shape (rows, L)."""
+        return np.column_stack([correlations**order @ c / factorial(order) for order, c in zip(ORDERS, self.c, strict=True)])
+
+
+@dataclass(frozen=True)
 class Gaussian:
     """N(mean, covariance) ≈ p_k, of shapes (q,) and (q, q).
 
-    `log_z` is EP's log Z_k, or the ELBO, a lower bound of it; NaN where there is none. `steps` were taken to find it, `sites`
-    (of EP) are where the next fit may start.
+    `log_z` is EP's log Z_k, or the ELBO, a lower bound of it; NaN where there is none. `steps` were taken to find it; of EP,
+    `sites` are where the next fit may start, and `shape` corrects averages over it.
     """
 
     mean: np.ndarray
@@ -41,6 +63,7 @@ class Gaussian:
     log_z: float = np.nan
     steps: int = 0
     sites: Sites | None = None
+    shape: Shape | None = None
 
     @classmethod
     def at_mode(cls, mode: Mode) -> Gaussian:

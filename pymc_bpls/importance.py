@@ -1,7 +1,8 @@
 """Importance sampling of p_k(θ) ∝ p(D | θ)^k π(θ) from t distributions around Gaussian approximations, weights Pareto-smoothed.
 
 One proposal where its k-hat is good. Otherwise the mixture of all that were tried and of one with the moments of the draws
-so far, each draw weighted by p_k over the density of the whole mixture, a few times over.
+before, their weights annealed so that enough of them count; each draw is weighted by p_k over the density of the whole
+mixture, and the mixture grows a few times.
 """
 
 from __future__ import annotations
@@ -23,26 +24,29 @@ from pymc_bpls.rows import Labeled
 
 GOOD_K = 0.7
 _FAR_BELOW = 700.0
-_MIXTURES = 3
+_MIXTURES = 8
+_EFFECTIVE = 0.02
+_POWERS = (1.0, 0.8, 0.6, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0)
 
 
 def importance_draws(
     engine: Engine, labeled: Labeled, k: int, proposals: Iterable[tuple[str, Gaussian]], n: int, rng: np.random.Generator
 ) -> tuple[Weighted, LogRatio, str]:
     """n draws with Pareto-smoothed weights, log Z_k with its error, and which proposal they came from."""
-    tried: list[tuple[str, Proposal]] = []
+    tried: list[Proposal] = []
     best: tuple[Weighted, LogRatio, str] | None = None
     for name, q in proposals:
         proposal = Proposal(q.mean, q.covariance)
-        tried.append((name, proposal))
+        tried.append(proposal)
         best = _better(best, (*_weighted(engine, labeled, k, [proposal], n, rng), name))
         if _good(best):
             return best
     assert best is not None
-    mixture = [proposal for _, proposal in tried]
+    mixture, draws = tried, best[0]
     for _ in range(_MIXTURES):
-        adapted = [*mixture, _matched(best[0])]
-        best = _better(best, (*_weighted(engine, labeled, k, adapted, n, rng), "mixture"))
+        mixture = [*mixture, _matched(draws)]
+        draws, log_z = _weighted(engine, labeled, k, mixture, n, rng)
+        best = _better(best, (draws, log_z, "mixture"))
         if _good(best):
             break
     return best
@@ -60,8 +64,13 @@ def _better(old: tuple[Weighted, LogRatio, str] | None, new: tuple[Weighted, Log
 
 
 def _matched(draws: Weighted) -> Proposal:
-    """A proposal with the mean and covariance of weighted draws."""
-    weights = np.exp(draws.log_weights - logsumexp(draws.log_weights))
+    """A proposal with the mean and covariance of the draws, their weights annealed until enough of them count."""
+    enough = max(_EFFECTIVE * len(draws.theta), 4.0 * draws.theta.shape[1])
+    for power in _POWERS:
+        log_weights = power * draws.log_weights
+        weights = np.exp(log_weights - logsumexp(log_weights))
+        if 1 / np.square(weights).sum() >= enough:
+            break
     mean = weights @ draws.theta
     centred = draws.theta - mean
     covariance = (centred.T * weights) @ centred

@@ -22,6 +22,7 @@ import scipy.linalg
 from pymc_bpls.errors import ApproximationError
 from pymc_bpls.gaussian import Gaussian, trapezoid
 from pymc_bpls.laplace import Mode
+from pymc_bpls.mixing import Mixing
 from pymc_bpls.predictive import antithetic_draws
 from pymc_bpls.refit import Engine, Rows, by_columns
 from pymc_bpls.rows import Labeled
@@ -32,6 +33,7 @@ _NODES, _HALF_WIDTH = 161, 8.5
 _MOST_STEPS = 500
 _MOMENTS, _ELBO = 1e-7, 1e-9
 _LEAST_STEP = 1e-3
+_WORSE = 2.0
 _FARTHEST = 3.0
 _DRAWS_AT_ONCE = 32
 _NAMED = 3
@@ -60,6 +62,11 @@ class Moments(NamedTuple):
     covariance: np.ndarray
     factor: np.ndarray
 
+    @property
+    def precision(self) -> np.ndarray:
+        """S⁻¹."""
+        return scipy.linalg.cho_solve((self.factor, True), np.eye(len(self.mean)))
+
 
 Expect = Callable[[Moments], Expectations]
 
@@ -75,33 +82,56 @@ def fit(engine: Engine, labeled: Labeled, k: int, mode: Mode | None, start: Gaus
     expect = _expectations(engine, labeled, k)
     now = _first(engine, mode, start)
     at = expect(now)
-    q, step = len(now.mean), 1.0
-    last_elbo, last_miss = -np.inf, np.inf
+    step, mixing, miss = 1.0, Mixing(), np.inf
+    elbo = _elbo(now, at)
+    scale = np.sqrt(np.diag(now.covariance))
     for steps in range(1, _MOST_STEPS + 1):
         if not at.finite:
             break
-        elbo = at.value + np.log(np.diag(now.factor)).sum() + 0.5 * q * (1 + np.log(2 * np.pi))
-        mismatch = np.abs(now.factor.T @ at.curvature @ now.factor - np.eye(q)).max()
-        miss = max(float(np.linalg.norm(now.factor.T @ at.gradient)), float(mismatch))
-        if miss <= _MOMENTS and abs(elbo - last_elbo) <= _ELBO * (1 + abs(elbo)):
-            return Gaussian(now.mean, now.covariance, float(elbo), steps)
-        step = max(0.6 * step, _LEAST_STEP) if miss > last_miss else min(1.0, 1.2 * step)
+        ahead = _mixed(mixing, now, _moved(now, at, step), scale)
+        found = expect(ahead)
         last_elbo, last_miss = elbo, miss
-        now, at = _finite_step(expect, now, at, step)
+        elbo, miss = _elbo(ahead, found), _miss(ahead, found)
+        if miss <= _MOMENTS and abs(elbo - last_elbo) <= _ELBO * (1 + abs(elbo)):
+            return Gaussian(ahead.mean, ahead.covariance, float(elbo), steps)
+        if not elbo >= last_elbo - _ELBO * (1 + abs(last_elbo)) and not miss < _WORSE * last_miss and step > _LEAST_STEP:
+            mixing, step, elbo, miss = Mixing(), 0.5 * step, last_elbo, last_miss
+            continue
+        step = min(1.0, 1.1 * step)
+        now, at = ahead, found
     raise ApproximationError(
         f"The variational fit did not settle: {_loudest(engine, now)} spread without end. "
         'Give them tighter priors, or use approximation="laplace" or exact().'
     )
 
 
-def _finite_step(expect: Expect, now: Moments, at: Expectations, step: float) -> tuple[Moments, Expectations]:
-    """The step, halved until expectations are finite where it leads."""
-    while True:
-        ahead = _moved(now, at, step)
-        found = expect(ahead)
-        if found.finite or step < _LEAST_STEP:
-            return ahead, found
-        step *= 0.5
+def _elbo(now: Moments, at: Expectations) -> float:
+    return float(at.value + np.log(np.diag(now.factor)).sum() + 0.5 * len(now.mean) * (1 + np.log(2 * np.pi)))
+
+
+def _miss(now: Moments, at: Expectations) -> float:
+    """By how much the two conditions are missed, in standard deviations and as a share of the curvature."""
+    mismatch = np.abs(now.factor.T @ at.curvature @ now.factor - np.eye(len(now.mean))).max()
+    return max(float(np.linalg.norm(now.factor.T @ at.gradient)), float(mismatch))
+
+
+def _mixed(mixing: Mixing, now: Moments, ahead: Moments, scale: np.ndarray) -> Moments:
+    """An accelerated step in μ and S⁻¹, or the step itself where that leaves no Gaussian."""
+    packed = np.tril_indices(len(scale))
+    both = np.outer(scale, scale)[packed]
+
+    def vector(at: Moments) -> np.ndarray:
+        return np.concatenate([at.mean / scale, at.precision[packed] * both])
+
+    found = mixing(vector(now), vector(ahead))
+    precision = np.zeros_like(now.covariance)
+    precision[packed] = found[len(scale) :] / both
+    try:
+        factor = scipy.linalg.cho_factor(precision, lower=True)
+        covariance = scipy.linalg.cho_solve(factor, np.eye(len(scale)))
+        return Moments(found[: len(scale)] * scale, covariance, np.linalg.cholesky(covariance))
+    except np.linalg.LinAlgError:
+        return ahead
 
 
 def _first(engine: Engine, mode: Mode | None, start: Gaussian | None) -> Moments:

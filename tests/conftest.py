@@ -42,6 +42,12 @@ def informed(split):
     return _pls(split.name, False)
 
 
+@pytest.fixture(scope="session", params=("sim1_q2", "banknote_q3"))
+def few(request):
+    """Splits with q ≤ 3, under Normal(0, 2.5)."""
+    return _split(request.param), _pls(request.param, False)
+
+
 @pytest.fixture(scope="session")
 def sim1():
     """The smallest reference split: one feature, q = 2."""
