@@ -18,8 +18,10 @@ import scipy.linalg
 from pymc_bpls.laplace import Mode
 from pymc_bpls.refit import Engine
 from pymc_bpls.rows import Labeled
+from pymc_bpls.threads import side_by_side
 
 ORDERS = (3, 4, 5, 6)
+_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,17 @@ class Shape:
 
     def tilt(self, correlations: np.ndarray) -> np.ndarray:
         """Σ_n c_ln ρ_n^l / l! of each function, for correlations (rows, J): shape (rows, L)."""
-        return np.column_stack([correlations**order @ c / factorial(order) for order, c in zip(ORDERS, self.c, strict=True)])
+        found = np.empty((len(correlations), len(ORDERS)))
+
+        def of(some: slice) -> None:
+            rho = correlations[some]
+            power = rho * rho
+            for place, order in enumerate(ORDERS):
+                power *= rho
+                found[some, place] = power @ self.c[place] / factorial(order)
+
+        side_by_side(of, [slice(first, first + _AT_ONCE) for first in range(0, len(correlations), _AT_ONCE)])
+        return found
 
 
 @dataclass(frozen=True)

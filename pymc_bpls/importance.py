@@ -24,6 +24,7 @@ from pymc_bpls.rows import Labeled
 
 GOOD_K = 0.7
 _FAR_BELOW = 700.0
+_EQUAL = 1e-9
 _MIXTURES = 8
 _EFFECTIVE = 0.02
 _POWERS = (1.0, 0.8, 0.6, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0)
@@ -94,9 +95,11 @@ def _weighted(
 
 
 def _smoothed(log_ratio: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
-    """Smoothed log weights, k-hat, and the log weights themselves, far ones cut."""
+    """Smoothed log weights, k-hat (0 where all are equal), and the log weights themselves, far ones cut."""
     log_ratio = np.where(np.isfinite(log_ratio), log_ratio, -np.inf)
     log_ratio = np.maximum(log_ratio, log_ratio.max() - _FAR_BELOW)
+    if np.ptp(log_ratio) <= _EQUAL:
+        return log_ratio, 0.0, log_ratio
     smoothed, pareto_k = array_stats.psislw(-log_ratio)
     return np.asarray(smoothed), float(pareto_k), log_ratio
 
