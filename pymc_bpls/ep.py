@@ -35,6 +35,7 @@ _APART, _FEWEST, _AT_KINKS = 1.0, 41, 641
 _TOLERANCE = 1e-8
 _WORSE = 2.0
 _PAIRED_AT_ONCE = 512
+_NO_SPREAD = 1e-200  # of a row of zeros, whose factor is constant
 _MOST_STEPS = 400
 _LEAST_DAMPING = 0.02
 _IMPROPER = 1e-9
@@ -193,7 +194,7 @@ def _gaussian(factors: Factors, tau: np.ndarray, nu: np.ndarray) -> State | None
         return None
     covariance = scipy.linalg.cho_solve(factor, np.eye(len(precision)))
     mean = covariance @ (prior.precision @ prior.start + prior.slope + A.T @ nu)
-    return mean, covariance, Marginals(A @ mean, ((A @ covariance) * A).sum(axis=1))
+    return mean, covariance, Marginals(A @ mean, np.maximum(((A @ covariance) * A).sum(axis=1), _NO_SPREAD))
 
 
 class Cavity(NamedTuple):

@@ -20,7 +20,7 @@ from pymc_bpls.refit import Engine
 from pymc_bpls.rows import Labeled
 from pymc_bpls.threads import side_by_side
 
-ORDERS = (3, 4, 5, 6)
+ORDERS = (3, 4)
 _AT_ONCE = 1024
 
 
@@ -38,7 +38,7 @@ class Shape:
     """How p_k differs from its Gaussian, after Opper, Paquet and Winther (2013).
 
     Factor n of p_k depends on a linear function of θ whose direction in units of its sd is `directions[n]` (J, q); the mean
-    of the Hermite polynomial He_l of the standardised function under that factor's tilted density is `c[l]` (L, J), l = 3…6.
+    of the Hermite polynomial He_l of the standardised function under that factor's tilted density is `c[l]` (L, J), l = 3, 4.
     A standardised linear function z that has correlation ρ_n with each of these has, to first order, the density
 
         φ(z) [1 + Σ_l He_l(z) Σ_n c_ln ρ_n^l / l!].

@@ -34,6 +34,7 @@ _MOST_STEPS = 500
 _MOMENTS, _ELBO = 1e-7, 1e-9
 _LEAST_STEP = 1e-3
 _WORSE = 2.0
+_NARROWINGS = 8
 _FARTHEST = 3.0
 _DRAWS_AT_ONCE = 32
 _NAMED = 3
@@ -80,8 +81,7 @@ def fit(engine: Engine, labeled: Labeled, k: int, mode: Mode | None, start: Gaus
         It does not converge: the parameters that do not settle are named.
     """
     expect = _expectations(engine, labeled, k)
-    now = _first(engine, mode, start)
-    at = expect(now)
+    now, at = _finite_start(expect, _first(engine, mode, start))
     step, mixing, miss = 1.0, Mixing(), np.inf
     elbo = _elbo(now, at)
     scale = np.sqrt(np.diag(now.covariance))

@@ -286,6 +286,15 @@ def test_a_prior_that_leaves_parameters_free_is_refused():
         pls.score(approximation="ep")
 
 
+@pytest.mark.parametrize("approximation", APPROXIMATIONS)
+def test_a_labeled_row_of_zeros_takes_log_2_from_the_absolute_scores_and_nothing_from_their_order(approximation):
+    def scores(extra):
+        rows, labels = np.vstack([X[:, 1:], np.zeros((extra, 2))]), np.r_[Y, np.ones(extra, int)]
+        return bpls.BPLS(logistic(rows, labels)).score(approximation=approximation)["score"].to_numpy()
+
+    np.testing.assert_allclose(scores(1), scores(0) - np.log(2), rtol=0, atol=1e-6)
+
+
 def test_nothing_is_missed_where_d_weighs_less(sim1_informed):
     """EP with weights: half of D counted twice is D."""
     scorer, labeled = sim1_informed._scorer, sim1_informed._problem.labeled

@@ -20,11 +20,11 @@ OUT = Path(__file__).parents[1] / "tests" / "data" / "separated.csv"
 N_LABELED, N_ROWS, CHAINS, DRAWS = 35, 175, 4, 15_000
 
 
-def split() -> tuple[np.ndarray, np.ndarray]:
+def split(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Standardised features with an intercept (rows, 34), and classes (rows,): labeled rows first."""
     data = bpls.load_dataset("ionosphere")
     X, y = data["X"].to_numpy(), data["y"].to_numpy()
-    rows = np.random.default_rng(0).permutation(len(X))[:N_ROWS]
+    rows = np.random.default_rng(seed).permutation(len(X))[:N_ROWS]
     X, y = X[rows], y[rows]
     X = X[:, X[:N_LABELED].std(axis=0) > 0]
     X = (X - X.mean(axis=0)) / X.std(axis=0)

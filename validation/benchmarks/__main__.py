@@ -19,6 +19,7 @@ from validation.benchmarks.report import write
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
 CASES = ("simulation-100", "simulation-400", "simulation-1000", "ionosphere")
+RUNS = ("simulation-100", "simulation-400", "ionosphere")
 R_ROUNDS = {"simulation-100": "40", "simulation-400": "160", "simulation-1000": "1", "ionosphere": "140"}
 GROWTH = (
     *((("40", str(m), "60")) for m in (100, 1000, 10_000, 100_000)),
@@ -27,13 +28,18 @@ GROWTH = (
 )
 
 
+POOLS = (("100", "10000", "60"), ("100", "100000", "60"), ("100", "1000000", "60"))
+
+
 def tasks() -> list[tuple[str, ...]]:
     """Every measurement, each in a process of its own."""
     by_case = [(kind, name) for name in CASES for kind in ("cold", "round")]
     naive = [("naive", "simulation-400")]
     original = [("original", name, R_ROUNDS[name]) for name in CASES]
     flops = [("flops", "40", "160", "60"), ("flops", "200", "160", "60")]
-    return [*by_case, *naive, *original, *(("growth", *sizes) for sizes in GROWTH), *flops]
+    runs = [("run", name) for name in RUNS]
+    sizes = [*(("growth", *sizes) for sizes in GROWTH), *(("pool", *sizes) for sizes in POOLS)]
+    return [*by_case, *runs, *naive, *flops, *sizes, *original]
 
 
 def measure(task: tuple[str, ...]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import numpy as np  # noqa: E402
 import pymc_bpls as bpls  # noqa: E402
 from validation.benchmarks import cases, rivals  # noqa: E402
 
-REPEATS = 5
+REPEATS, RUN_REPEATS = 5, 3
 
 
 def peak_memory() -> float:
@@ -41,18 +41,38 @@ def cold(name: str) -> dict[str, Any]:
 
 
 def round_(name: str) -> dict[str, Any]:
-    """One warm round and a warm run, beside scikit-learn's and a NumPy loop's, in turn."""
+    """One warm round by refits and by expectation propagation, beside scikit-learn's and a NumPy loop's, in turn."""
     held = cases.case(name)
     pls = bpls.BPLS(rivals.declare(held.X, held.y))
-    pls.self_train(progressbar=False)
-    ours = {
-        "round": lambda: rivals.seconds(pls.score),
-        "sklearn_round": lambda: rivals.sklearn_round(held.X, held.y),
-        "numpy_round": lambda: rivals.numpy_round(held.X, held.y),
-        "run": lambda: rivals.seconds(lambda: pls.self_train(progressbar=False)),
+    for approximation in ("laplace", "ep"):
+        pls.score(approximation=approximation)
+    return _in_turn(
+        {
+            "round": lambda: rivals.seconds(pls.score),
+            "ep_round": lambda: rivals.seconds(lambda: pls.score(approximation="ep")),
+            "sklearn_round": lambda: rivals.sklearn_round(held.X, held.y),
+            "numpy_round": lambda: rivals.numpy_round(held.X, held.y),
+        },
+        REPEATS,
+    )
+
+
+def run(name: str) -> dict[str, Any]:
+    """A warm run by refits and by expectation propagation, beside scikit-learn's, in turn."""
+    held = cases.case(name)
+    pls = bpls.BPLS(rivals.declare(held.X, held.y))
+
+    def of(approximation: str) -> float:
+        return rivals.seconds(lambda: pls.self_train(approximation=approximation, progressbar=False))
+
+    for approximation in ("laplace", "ep"):
+        of(approximation)
+    timed = {
+        "run": lambda: of("laplace"),
+        "ep_run": lambda: of("ep"),
         "sklearn_run": lambda: rivals.sklearn_run(held.X, held.y),
     }
-    return _in_turn(ours, REPEATS)
+    return _in_turn(timed, RUN_REPEATS)
 
 
 def naive(name: str) -> dict[str, Any]:
@@ -70,11 +90,22 @@ def original(name: str, rounds: str) -> dict[str, Any]:
 
 
 def growth(n: str, m: str, q: str) -> dict[str, Any]:
-    """One scoring of a pool, warm, and the peak memory of the process."""
-    held = cases.gaussian(int(n), int(m), int(q))
+    """One scoring of a pool by refits, warm, and the peak memory of the process."""
+    return _pool(int(n), int(m), int(q), "laplace")
+
+
+def pool(n: str, m: str, q: str) -> dict[str, Any]:
+    """One scoring of a pool by expectation propagation, warm, the peak memory, and the product X S of that pool alone."""
+    found = _pool(int(n), int(m), int(q), "ep")
+    X, S = np.ones((int(m), int(q) + 1)), np.eye(int(q) + 1)
+    return found | {"product": [rivals.seconds(lambda: X @ S) for _ in range(REPEATS)]}
+
+
+def _pool(n: int, m: int, q: int, approximation: str) -> dict[str, Any]:
+    held = cases.gaussian(n, m, q)
     pls = bpls.BPLS(rivals.declare(held.X, held.y))
-    pls.score()
-    return {"seconds": rivals.seconds(pls.score), "peak_gib": peak_memory()}
+    pls.score(approximation=approximation)
+    return {"seconds": rivals.seconds(lambda: pls.score(approximation=approximation)), "peak_gib": peak_memory()}
 
 
 def flops(n: str, m: str, q: str) -> dict[str, Any]:
@@ -112,9 +143,11 @@ def _in_turn(timed: dict[str, Callable[[], float]], repeats: int) -> dict[str, A
 KINDS: dict[str, Callable[..., dict[str, Any]]] = {
     "cold": cold,
     "round": round_,
+    "run": run,
     "naive": naive,
     "original": original,
     "growth": growth,
+    "pool": pool,
     "flops": flops,
 }
 

@@ -1,0 +1,113 @@
+"""All cases: `python -m validation.approximations`. Writes `results.json` as it goes, then the table and the figure.
+
+What is in `results.json` already is not computed again: delete it to start anew.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from rich.console import Console
+from scipy.stats import kendalltau
+
+import pymc_bpls as bpls
+from pymc_bpls.gaussian import Gaussian
+from pymc_bpls.importance import log_evidence
+from pymc_bpls.refitfree import FITS
+from validation.approximations.cases import Case, cases
+from validation.approximations.report import draw, write
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results.json"
+DRAWS = 4000
+
+
+def measure(case: Case) -> dict[str, Any]:
+    """Every approximation of one case beside NUTS."""
+    pls = bpls.BPLS(case.model())
+    tree = pls.exact(draws=DRAWS, tune=1500, random_seed=0, absolute=False, progressbar=False)
+    reference = tree["exact"].to_dataset()
+    found: dict[str, Any] = {
+        "q": pls.fit().unconstrained.size,
+        "range": float(np.ptp(reference["log_predictive"].to_numpy())),
+        "mcse": float(reference["mcse"].max()),
+        "reasons": tree.attrs["reasons"],
+        "methods": {},
+    }
+    for name, scores in methods(pls).items():
+        try:
+            scores()
+            start = time.perf_counter()
+            values = scores()
+            seconds = time.perf_counter() - start
+        except bpls.BPLSError as error:
+            found["methods"][name] = {"refused": str(error)}
+        else:
+            found["methods"][name] = compare(values, reference) | {"seconds": seconds, "pareto_k": pareto_k(pls, name)}
+    return found
+
+
+def methods(pls: bpls.BPLS) -> dict[str, Callable[[], np.ndarray]]:
+    """log PPP of each candidate up to a constant, by each approximation."""
+
+    def predictive_laplace() -> np.ndarray:
+        scorer, labeled, codes = pls._scorer, pls._problem.labeled, pls._problem.codes
+        mode = scorer.engine.fit(labeled, k=2)
+        scores = pls.score("probability")
+        rows = scores["candidate"].to_numpy()
+        return scorer.predictive.log_mean_lik_of(Gaussian.at_mode(mode), rows, codes(scores["pseudo_label"].to_numpy()))
+
+    return {
+        "Laplace, refits": lambda: pls.score()["score"].to_numpy(),
+        "Laplace, predictive": predictive_laplace,
+        "VI": lambda: pls.score(approximation="vi")["score"].to_numpy(),
+        "EP": lambda: pls.score(approximation="ep")["score"].to_numpy(),
+        "PSIS": lambda: pls.exact(method="psis", random_seed=0, absolute=False)["exact"]["log_predictive"].to_numpy(),
+    }
+
+
+def compare(values: np.ndarray, reference: xr.Dataset) -> dict[str, float]:
+    """Kendall's τ, the largest centred error, and the exact log PPP lost by the choice."""
+    exact = reference["log_predictive"].to_numpy()
+    error = (values - values.mean()) - (exact - exact.mean())
+    return {
+        "tau": float(kendalltau(values, exact)[0]),
+        "error": float(np.abs(error).max()),
+        "regret": float(exact.max() - exact[np.nanargmax(values)]),
+    }
+
+
+def pareto_k(pls: bpls.BPLS, name: str) -> float | None:
+    """k-hat of importance sampling of p_2 from that approximation's own Gaussian."""
+    scorer, labeled = pls._scorer, pls._problem.labeled
+    engine, kinds = scorer.engine, {"VI": "vi", "EP": "ep"}
+    if name == "PSIS":
+        return float(pls.exact(method="psis", random_seed=0, absolute=False)["exact"]["pareto_k"].max())
+    q = FITS[kinds[name]](engine, labeled, 2, None, None) if name in kinds else Gaussian.at_mode(engine.fit(labeled, k=2))
+    return log_evidence(engine, labeled, q, 2)[1]
+
+
+def main() -> None:
+    """Measure what is missing, then write the report."""
+    console = Console()
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for case in cases():
+        if case.name not in results:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", bpls.BPLSWarning)
+                results[case.name] = measure(case)
+            RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+            console.print(case.name, results[case.name])
+    write(results, HERE / "RESULTS.md")
+    draw(results, HERE / "approximations.png")
+
+
+if __name__ == "__main__":
+    main()

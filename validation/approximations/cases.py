@@ -1,0 +1,99 @@
+"""Tables and models of the study: logistic regressions of many kinds, softmax, ordinal, groups, spline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pymc as pm
+from sklearn.preprocessing import SplineTransformer
+
+from validation.separated import split
+
+CANDIDATES = 60
+Declare = Callable[[np.ndarray, np.ndarray], None]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table, labeled rows first, −1 where unlabeled, and how the model is declared on it."""
+
+    name: str
+    X: np.ndarray
+    y: np.ndarray
+    declare: Declare
+
+    def model(self) -> pm.Model:
+        """The declared model."""
+        with pm.Model() as model:
+            self.declare(self.X, self.y)
+        return model
+
+
+def logistic(sd: float) -> Declare:
+    """Coefficients Normal(0, sd)."""
+
+    def declare(X: np.ndarray, y: np.ndarray) -> None:
+        pm.Bernoulli("y", logit_p=X @ pm.Normal("b", 0, sd, shape=X.shape[1]), observed=y)
+
+    return declare
+
+
+def softmax(X: np.ndarray, y: np.ndarray) -> None:
+    """Three classes."""
+    pm.Categorical("y", logit_p=X @ pm.Normal("b", 0, 1, shape=(X.shape[1], 3)), observed=y)
+
+
+def ordinal(X: np.ndarray, y: np.ndarray) -> None:
+    """Three ordered classes with free cutpoints."""
+    ordered = pm.distributions.transforms.ordered
+    cut = pm.Normal("cut", [-1, 1], 1, shape=2, transform=ordered, initval=np.array([-1.0, 1.0]))
+    eta = X @ pm.Normal("b", 0, 1, shape=X.shape[1])
+    pm.OrderedLogistic("y", eta=eta, cutpoints=cut, observed=y, compute_p=False)
+
+
+def groups(X: np.ndarray, y: np.ndarray) -> None:
+    """Intercepts of eight groups around a common one, non-centered."""
+    spread, z = pm.HalfNormal("spread", 1), pm.Normal("z", 0, 1, shape=8)
+    eta = X @ pm.Normal("b", 0, 1, shape=X.shape[1]) + (spread * z)[np.arange(len(X)) % 8]
+    pm.Bernoulli("y", logit_p=eta, observed=y)
+
+
+def spline(X: np.ndarray, y: np.ndarray) -> None:
+    """A cubic spline of the first feature with nine coefficients."""
+    basis = SplineTransformer(n_knots=7, degree=3).fit_transform(X[:, :1])
+    pm.Bernoulli("y", logit_p=basis @ pm.Normal("b", 0, 2.5, shape=basis.shape[1]), observed=y)
+
+
+def simulated(name: str, n: int, q: int, declare: Declare, *, degrees: float = np.inf, classes: int = 2, seed: int = 0) -> Case:
+    """Standardised features, normal or t, and classes from cut logistic responses."""
+    rng = np.random.default_rng(seed)
+    rows = n + CANDIDATES
+    X = rng.normal(size=(rows, q)) if np.isinf(degrees) else rng.standard_t(degrees, size=(rows, q))
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    latent = X @ (rng.normal(size=q) * 2 / np.sqrt(q)) + rng.logistic(size=rows)
+    cuts = [0.0] if classes == 2 else [-1.0, 1.0]
+    return Case(name, X, np.where(np.arange(rows) < n, np.digitize(latent, cuts), -1), declare)
+
+
+def separated(seed: int) -> Case:
+    """Ionosphere: 35 labeled rows, 34 parameters."""
+    X, y = split(seed)
+    X, y = X[: 35 + CANDIDATES], y[: 35 + CANDIDATES]
+    return Case(f"ionosphere, separated, split {seed}", X, np.where(np.arange(len(y)) < 35, y, -1), logistic(2.5))
+
+
+def cases() -> list[Case]:
+    """All of them."""
+    ratios = [(6, 20), (20, 20), (60, 20), (200, 20), (200, 4)]
+    return [
+        *(simulated(f"logistic, n/q = {n / q:g}", n, q, logistic(2.5)) for n, q in ratios),
+        *(simulated(f"logistic, n/q = 1, prior sd {sd:g}", 20, 20, logistic(sd)) for sd in (0.5, 1.0, 10.0)),
+        *(simulated(f"logistic, n/q = {n / 20:g}, features t(2)", n, 20, logistic(2.5), degrees=2) for n in (20, 60)),
+        *(separated(seed) for seed in range(5)),
+        simulated("softmax, n = 40, q = 12", 40, 4, softmax, classes=3),
+        simulated("ordinal, n = 40, q = 6", 40, 4, ordinal, classes=3),
+        simulated("groups, n = 40, q = 13", 40, 4, groups),
+        simulated("spline, n = 40, q = 9", 40, 1, spline),
+    ]
