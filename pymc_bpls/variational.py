@@ -105,6 +105,16 @@ def fit(engine: Engine, labeled: Labeled, k: int, mode: Mode | None, start: Gaus
     )
 
 
+def _finite_start(expect: Expect, now: Moments) -> tuple[Moments, Expectations]:
+    """The start, narrowed until expectations are finite."""
+    for _ in range(_NARROWINGS):
+        at = expect(now)
+        if at.finite:
+            break
+        now = Moments(now.mean, 0.25 * now.covariance, 0.5 * now.factor)
+    return now, at
+
+
 def _elbo(now: Moments, at: Expectations) -> float:
     return float(at.value + np.log(np.diag(now.factor)).sum() + 0.5 * len(now.mean) * (1 + np.log(2 * np.pi)))
 
