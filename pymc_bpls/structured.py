@@ -24,7 +24,7 @@ from pymc_bpls.predictors import Predictors
 from pymc_bpls.rows import Labeled
 
 _ROWS_AT_ONCE = 1024
-_FEWEST_AT_ONCE, _MOST_AT_ONCE = 64, 2**14
+_FEWEST_AT_ONCE, _MOST_AT_ONCE = 512, 2**14
 _SPREADS = (1.0, 1.0, 10.0, 100.0)
 
 
