@@ -24,7 +24,9 @@ class Case:
 
 
 def case(name: str) -> Case:
-    """`simulation-N` with N rows in all, or `ionosphere`."""
+    """`simulation-N` with N rows in all, `gaussian-N-M-Q` as below, or `ionosphere`."""
+    if name.startswith("gaussian-"):
+        return gaussian(*map(int, name.split("-")[1:]))
     if name == "ionosphere":
         data = bpls.load_dataset(name)
     else:
