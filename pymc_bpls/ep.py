@@ -32,7 +32,7 @@ from pymc_bpls.structured import Block, Structured
 _HALF_WIDTH = 9.0
 # nodes are at most this far apart in f, and at least so many; at least so many where a prior may have a kink
 _APART, _FEWEST, _AT_KINKS = 1.0, 41, 641
-_TOLERANCE = 1e-8
+_TOLERANCE = 1e-7
 _WORSE = 2.0
 _PAIRED_AT_ONCE = 512
 _NO_SPREAD = 1e-200  # of a row of zeros, whose factor is constant
