@@ -203,8 +203,9 @@ class BPLS:
             Laplace's method with a refit of every candidate, or one Gaussian fit that scores the whole pool ("ppp",
             "marginal_likelihood" and "predictive"): expectation propagation (rows with one linear predictor, Gaussian priors
             or independent ones of single coefficients) or variational inference (any model). The score is then the
-            absolute value itself. Where a log-posterior has a kink, and so no mode to verify, these two predict
-            pseudo-labels at their own centre.
+            absolute value itself, comparable with `log_ppp` (or `log_evidence`) by Laplace's method; under an improper prior
+            it is log E[p(ŷ|x,θ)] alone. attrs hold the constant, with "vi" its Monte Carlo error and k-hat. Where a
+            log-posterior has a kink, and so no mode to verify, these two predict pseudo-labels at their own centre.
         expansion : {"map", "mle"}, default "map"
             Whether the point of expansion maximises the prior too; "mle" is the paper's, for "ppp" and "ibpls".
         labels : {"predicted", "all"} or rule, default "predicted"
@@ -457,7 +458,7 @@ def _settings(
     criterion: str | Criterion, approximation: str, expansion: str, labels: str | LabelRule, random_seed: Any
 ) -> Settings:
     if approximation != "laplace" and approximation not in FITS:
-        raise CriterionError(f'approximation="{approximation}" is unknown. Use "laplace", {" or ".join(map(repr, FITS))}.')
+        raise CriterionError(f'approximation="{approximation}" is unknown. Use "laplace", "ep" or "vi".')
     found, with_prior = find_criterion(criterion, expansion)
     if approximation != "laplace" and (found is not CRITERIA.get(found.name) or found.name not in MULTIPLES):
         raise CriterionError(

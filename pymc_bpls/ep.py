@@ -30,8 +30,8 @@ from pymc_bpls.separable import SeparablePrior
 from pymc_bpls.structured import Block, Structured
 
 _HALF_WIDTH = 9.0
-# nodes are at most this far apart in f, and at least so many; at least so many where a prior may have a kink
-_APART, _FEWEST, _AT_KINKS = 1.0, 41, 641
+# nodes are this far apart in f, at least and at most so many; always so many where a prior may have a kink
+_APART, _FEWEST, _MOST, _AT_KINKS = 1.0, 41, 4001, 641
 _TOLERANCE = 1e-7
 _WORSE = 2.0
 _PAIRED_AT_ONCE = 512
@@ -136,8 +136,8 @@ def fit(engine: Engine, labeled: Labeled, k: int, mode: Mode | None, start: Gaus
         tau, nu, state = _step(factors, np.concatenate([tau, nu]), new, damping)
     blame = np.argsort(-np.abs(tilted.variance / marginals.variance - 1))[:3]
     raise ApproximationError(
-        f"Expectation propagation did not converge for {_names(factors, blame, engine)}. "
-        'Use approximation="vi" or "laplace", or a prior with lighter tails.'
+        f"Expectation propagation did not settle for {_names(factors, blame, engine)}. "
+        'Use approximation="vi", or tighter priors with lighter tails.'
     )
 
 
@@ -151,14 +151,14 @@ def _factors(engine: Engine, labeled: Labeled, k: int) -> Factors:
     model = engine.by_predictors
     if model is None or model.predictors.size != 1:
         raise ApproximationError(
-            'approximation="ep" needs rows that depend on the parameters through one linear predictor, and these do not. '
-            'Use approximation="vi".'
+            'approximation="ep" needs rows with one predictor that is linear in the unconstrained parameters, and these have '
+            'none (bounded priors, as Uniform and HalfNormal, are transformed). Use approximation="vi".'
         )
     prior = engine.separable_prior
     if prior is None:
         raise ApproximationError(
             'approximation="ep" needs Gaussian priors, or independent ones of single coefficients, and these depend on each '
-            'other. Use approximation="vi".'
+            'other or are 0 somewhere. Use approximation="vi".'
         )
     return Factors(model, prior, labeled, k)
 
@@ -226,7 +226,7 @@ class Grid:
 
 def _grid(factors: Factors, cavity: Cavity, marginals: Marginals) -> Grid:
     sd = np.sqrt(marginals.variance)
-    nodes = np.maximum(np.ceil(2 * _HALF_WIDTH * sd / _APART), _FEWEST).astype(int)
+    nodes = np.clip(np.ceil(2 * _HALF_WIDTH * sd / _APART), _FEWEST, _MOST).astype(int)
     nodes[len(factors.labeled) :] = _AT_KINKS
     first = np.concatenate([[0], np.cumsum(nodes)[:-1]])
     owner, spacing = np.repeat(np.arange(len(sd)), nodes), 2 * _HALF_WIDTH / (nodes - 1)
@@ -275,8 +275,8 @@ def _step(factors: Factors, old: np.ndarray, new: np.ndarray, damping: float) ->
         if state is not None and (1 - tau * state[2].variance > _IMPROPER).all():
             return tau, nu, state
     raise ApproximationError(
-        "Expectation propagation has no proper density for some rows without their own labels: priors are too wide. "
-        'Give every coefficient a proper prior, or use approximation="laplace".'
+        "Expectation propagation finds no Gaussian: without one row's label the density of its predictor is improper. "
+        "Give every coefficient a proper prior."
     )
 
 

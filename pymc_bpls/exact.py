@@ -126,7 +126,7 @@ def proposals(scorer: Scorer, labeled: Labeled, k: int) -> Iterator[tuple[str, G
 def _bad_k(pareto_k: float | None) -> list[str]:
     if pareto_k is None or pareto_k <= GOOD_K:
         return []
-    return [f"k-hat of the importance weights is {pareto_k:.2f} (more than {GOOD_K}), where NUTS is needed"]
+    return [f"k-hat of the importance weights is {pareto_k:.3f} (more than {GOOD_K}), where NUTS is needed"]
 
 
 def _normaliser(scorer: Scorer, labeled: Labeled, first: np.ndarray, second: np.ndarray) -> LogRatio:

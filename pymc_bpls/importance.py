@@ -89,9 +89,8 @@ def _weighted(
     theta = theta[rng.permutation(n)] if len(proposals) > 1 else theta
     log_q = logsumexp([p.log_density(theta) for p in proposals], b=(sizes / n)[:, None], axis=0)
     smoothed, pareto_k, log_ratio = _smoothed(log_densities(engine, labeled, theta, k) - log_q)
-    shares = np.exp(smoothed - logsumexp(smoothed))
-    error = float(np.sqrt(max(np.square(shares).sum() - 1 / n, 0.0)))
-    return Weighted(theta, smoothed, 1, pareto_k), LogRatio(float(logsumexp(log_ratio) - np.log(n)), error)
+    log_z = LogRatio(float(logsumexp(log_ratio) - np.log(n)), _error(smoothed))
+    return Weighted(theta, smoothed, 1, pareto_k), log_z
 
 
 def _smoothed(log_ratio: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
@@ -104,12 +103,18 @@ def _smoothed(log_ratio: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
     return np.asarray(smoothed), float(pareto_k), log_ratio
 
 
-def log_evidence(engine: Engine, labeled: Labeled, q: Gaussian, k: int) -> tuple[float, float]:
-    """log Z_k by importance sampling from q over fixed antithetic draws, and k-hat of its weights."""
+def log_evidence(engine: Engine, labeled: Labeled, q: Gaussian, k: int) -> tuple[LogRatio, float]:
+    """log Z_k by importance sampling from q over fixed antithetic draws with its error, and k-hat of its weights."""
     z = antithetic_draws(len(q.mean))
     log_q = -0.5 * (z**2).sum(axis=1) - np.log(np.diag(q.factor)).sum() - 0.5 * len(q.mean) * np.log(2 * np.pi)
-    _, pareto_k, log_ratio = _smoothed(log_densities(engine, labeled, q.mean + z @ q.factor.T, k) - log_q)
-    return float(logsumexp(log_ratio) - np.log(len(z))), pareto_k
+    smoothed, pareto_k, log_ratio = _smoothed(log_densities(engine, labeled, q.mean + z @ q.factor.T, k) - log_q)
+    return LogRatio(float(logsumexp(log_ratio) - np.log(len(z))), _error(smoothed)), pareto_k
+
+
+def _error(smoothed: np.ndarray) -> float:
+    """Standard error of the logarithm of the mean weight."""
+    shares = np.exp(smoothed - logsumexp(smoothed))
+    return float(np.sqrt(max(np.square(shares).sum() - 1 / len(shares), 0.0)))
 
 
 def log_densities(engine: Engine, labeled: Labeled, theta: np.ndarray, k: int) -> np.ndarray:

@@ -15,14 +15,16 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_bpls import ep, variational
+from pymc_bpls.bridge import LogRatio
 from pymc_bpls.errors import BPLSWarning
 from pymc_bpls.gaussian import Fit, Gaussian
-from pymc_bpls.importance import GOOD_K, log_evidence
+from pymc_bpls.importance import log_evidence
 from pymc_bpls.laplace import Mode
 from pymc_bpls.predictive import Predictive
 from pymc_bpls.rows import Labeled
 from pymc_bpls.threads import for_matrices_of
 
+_NO_MEAN_K = 1.0
 FITS: dict[str, Fit] = {"ep": ep.fit, "vi": variational.fit}
 #: How often D counts in the density that each criterion averages over.
 MULTIPLES = {"ppp": 2, "marginal_likelihood": 1, "predictive": 1}
@@ -31,11 +33,13 @@ ABSOLUTE = {"ppp": "log_ppp", "marginal_likelihood": "log_evidence"}
 
 
 class Scored(NamedTuple):
-    """log E_{q_k}[p] of each pair, log Z (None without a proper prior), k-hat (of importance sampling), the fits by k."""
+    """log E_{q_k}[p] of each pair, the logarithm of the constant (None without a proper prior), its error and k-hat where it
+    was sampled, and the fits by k.
+    """
 
     log_predictive: np.ndarray
     log_normalizer: float | None
-    pareto_k: float | None
+    sampled: tuple[float, float] | None
     fits: dict[int, Gaussian]
 
 
@@ -66,18 +70,21 @@ class RefitFree:
         if not absolute:
             return Scored(log_predictive, None, None, fits)
         if self.approximation == "ep":
-            log_z, pareto_k = {each: q.log_z for each, q in fits.items()}, None
+            log_z = {each: LogRatio(q.log_z, 0.0) for each, q in fits.items()}
+            sampled = None
         else:
-            sampled = {each: log_evidence(engine, labeled, q, each) for each, q in fits.items()}
-            log_z, pareto_k = {each: s[0] for each, s in sampled.items()}, max(s[1] for s in sampled.values())
-        return Scored(log_predictive, log_z[2] - log_z[1] if k == 2 else log_z[1], pareto_k, fits)
+            found = {each: log_evidence(engine, labeled, q, each) for each, q in fits.items()}
+            log_z = {each: ratio for each, (ratio, _) in found.items()}
+            error = float(np.sqrt(sum(ratio.error**2 for ratio in log_z.values())))
+            sampled = error, max(pareto_k for _, pareto_k in found.values())
+        return Scored(log_predictive, log_z[2].value - log_z[1].value if k == 2 else log_z[1].value, sampled, fits)
 
 
 def warn_of_constant(pareto_k: float) -> None:
-    """Say where the constant that all candidates share is not to be trusted."""
-    if pareto_k > GOOD_K:
+    """Say where weights have no mean, so that the constant that all candidates share means nothing."""
+    if pareto_k > _NO_MEAN_K:
         warnings.warn(
-            f"k-hat of the shared constant in the scores is {pareto_k:.2f} (more than {GOOD_K}): their level may be wrong, "
+            f"k-hat of the shared constant in the scores is {pareto_k:.3f} (more than 1): their level may be wrong, "
             "their order does not depend on it. Use exact() where the level matters.",
             BPLSWarning,
             stacklevel=5,

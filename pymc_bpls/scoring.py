@@ -167,9 +167,9 @@ class Scorer:
         if found.log_normalizer is not None:
             result[ABSOLUTE[name]] = result["score"]
             result.attrs["log_normalizer"] = found.log_normalizer
-        if found.pareto_k is not None:
-            result.attrs["pareto_k"] = found.pareto_k
-            warn_of_constant(found.pareto_k)
+        if found.sampled is not None:
+            result.attrs["log_normalizer_error"], result.attrs["pareto_k"] = found.sampled
+            warn_of_constant(found.sampled[1])
         return result, found.fits
 
     def _shared_mode(self, settings: Settings, labeled: Labeled, mode: Mode, shared: np.ndarray | None) -> Mode:

@@ -44,7 +44,7 @@ class SeparablePrior:
 
 
 def find_separable(model: Structured) -> SeparablePrior | None:
-    """The prior in this form, or None where coefficients' non-Gaussian priors depend on each other."""
+    """The prior in this form, or None where coefficients' non-Gaussian priors depend on each other or are 0 somewhere."""
     start = model.density.start
 
     def log_prior(points: np.ndarray) -> np.ndarray:
@@ -53,14 +53,18 @@ def find_separable(model: Structured) -> SeparablePrior | None:
     value = float(log_prior(start[None])[0])
     if model.gaussian_prior is not None:
         return SeparablePrior(model.gaussian_prior, np.empty(0, dtype=int), log_prior)
-    coordinates = np.flatnonzero(~_quadratic_along_axes(log_prior, start, value))
+    if not np.isfinite(value):
+        return None
+    with np.errstate(invalid="ignore"):
+        coordinates = np.flatnonzero(~_quadratic_along_axes(log_prior, start, value))
     rest = np.setdiff1d(np.arange(len(start)), coordinates)
     precision, slope = np.zeros((len(start), len(start))), np.zeros(len(start))
     if rest.size:
         precision[np.ix_(rest, rest)] = model.prior_precision(start[None])[0][np.ix_(rest, rest)]
         slope[rest] = model.log_prior(start[None])[1][0][rest]
     found = SeparablePrior(GaussianPrior(start, value, slope, precision), coordinates, log_prior)
-    return found if _is_the_prior(found, log_prior) else None
+    with np.errstate(invalid="ignore"):
+        return found if _is_the_prior(found, log_prior) else None
 
 
 def _quadratic_along_axes(log_prior: Callable[[np.ndarray], np.ndarray], start: np.ndarray, value: float) -> np.ndarray:
@@ -82,4 +86,5 @@ def _is_the_prior(found: SeparablePrior, log_prior: Callable[[np.ndarray], np.nd
     count = len(found.coordinates)
     along = found.along(points[:, found.coordinates].ravel(), np.tile(np.arange(count), len(points)))
     parts = found.quadratic.at(points)[0] + along.reshape(len(points), count).sum(axis=1)
-    return bool(np.allclose(parts, log_prior(points), rtol=_TOLERANCE, atol=1e-8))
+    whole = log_prior(points)
+    return bool(np.isfinite(whole).all() and np.allclose(parts, whole, rtol=_TOLERANCE, atol=1e-8))

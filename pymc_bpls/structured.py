@@ -192,7 +192,9 @@ class Structured:
         values, slopes = self.compiler("log prior", self._prior_and_gradient, points)
         found = GaussianPrior(start, float(values[0]), slopes[0], -hessians[0])
         pairs = ((hessians, -found.precision), *zip((values, slopes), found.at(points), strict=True))
-        return found if all(np.allclose(a, b, rtol=1e-11, atol=1e-13) for a, b in pairs) else None
+        with np.errstate(invalid="ignore"):
+            same = all(np.allclose(a, b, rtol=1e-11, atol=1e-13) for a, b in pairs)
+        return found if same else None
 
     def derivatives(self, block: Block, prior: bool) -> Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]:
         """Value, gradient and curvature of Σ w_j ℓ_j (+ log π) as `laplace.find_mode` takes them."""

@@ -29,7 +29,7 @@ from pymc_bpls.rows import Labeled
 from pymc_bpls.separable import SeparablePrior
 from pymc_bpls.structured import Block, Structured
 
-_NODES, _HALF_WIDTH = 161, 8.5
+_NODES, _HALF_WIDTH = (161, 321, 641, 1281, 2561, 5121), 8.5
 _MOST_STEPS = 500
 _MOMENTS, _ELBO = 1e-7, 1e-9
 _LEAST_STEP = 1e-3
@@ -85,10 +85,16 @@ def fit(engine: Engine, labeled: Labeled, k: int, mode: Mode | None, start: Gaus
     step, mixing, miss = 1.0, Mixing(), np.inf
     elbo = _elbo(now, at)
     scale = np.sqrt(np.diag(now.covariance))
+    if not at.finite:
+        raise ApproximationError(
+            "The expected log-density is not finite: a density that is 0 somewhere has no variational Gaussian. "
+            "Replace a hard bound by a smooth prior, or use exact()."
+        )
     for steps in range(1, _MOST_STEPS + 1):
-        if not at.finite:
+        try:
+            ahead = _mixed(mixing, now, _moved(now, at, step), scale)
+        except np.linalg.LinAlgError:
             break
-        ahead = _mixed(mixing, now, _moved(now, at, step), scale)
         found = expect(ahead)
         last_elbo, last_miss = elbo, miss
         elbo, miss = _elbo(ahead, found), _miss(ahead, found)
@@ -100,8 +106,8 @@ def fit(engine: Engine, labeled: Labeled, k: int, mode: Mode | None, start: Gaus
         step = min(1.0, 1.1 * step)
         now, at = ahead, found
     raise ApproximationError(
-        f"The variational fit did not settle: {_loudest(engine, now)} spread without end. "
-        'Give them tighter priors, or use approximation="laplace" or exact().'
+        f"The variational fit did not settle in {steps} steps; {_widest(engine, now)} are the most uncertain. "
+        'Use approximation="ep" where rows have one linear predictor, exact(method="nuts"), or tighter priors.'
     )
 
 
@@ -168,7 +174,7 @@ def _moved(now: Moments, at: Expectations, step: float) -> Moments:
     return Moments(now.mean + ahead, covariance, np.linalg.cholesky(covariance))
 
 
-def _loudest(engine: Engine, at: Moments) -> str:
+def _widest(engine: Engine, at: Moments) -> str:
     widest = np.argsort(-np.diag(at.covariance))[:_NAMED]
     return ", ".join(f'"{engine.density.parameters.labels[i]}"' for i in widest)
 
@@ -188,12 +194,12 @@ def _expectations(engine: Engine, labeled: Labeled, k: int) -> Expect:
 def _by_nodes(model: Structured, block: Block) -> Expect:
     """Rows with one linear predictor f ~ N(a'μ + b, a'Sa): one-dimensional integrals of ℓ, ℓ' and ℓ''."""
     A = block.matrix[:, 0, :]
-    z, weights = _nodes()
-    codes = np.repeat(block.codes, len(z))
-    inputs = tuple(np.repeat(values, len(z), axis=0) for values in block.inputs)
 
     def expect(at: Moments) -> Expectations:
         sd = np.sqrt(((A @ at.covariance) * A).sum(axis=1))
+        z, weights = _nodes(sd.max())
+        codes = np.repeat(block.codes, len(z))
+        inputs = tuple(np.repeat(values, len(z), axis=0) for values in block.inputs)
         f = (A @ at.mean + block.offset[:, 0])[:, None] + sd[:, None] * z
         found = model.derivatives_of_rows(f.reshape(-1, 1), codes, inputs)
         value, slope, bend = (part.reshape(f.shape) @ weights * block.weights for part in found)
@@ -276,8 +282,9 @@ def _by_autodiff(engine: Engine, parts: Sequence[Rows]) -> Expect:
     return expect
 
 
-def _nodes() -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights for E[f(z)], z standard normal."""
-    z, _ = trapezoid(_NODES, _HALF_WIDTH)
+def _nodes(widest: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights for E[f(z)], z standard normal; the wider the predictor, the more of them, up to a limit."""
+    wanted = 2 * _HALF_WIDTH * min(widest, 1e6)
+    z, _ = trapezoid(next((nodes for nodes in _NODES if nodes >= wanted), _NODES[-1]), _HALF_WIDTH)
     weights = np.exp(-0.5 * z**2)
     return z, weights / weights.sum()

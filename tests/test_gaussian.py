@@ -1,5 +1,6 @@
 """Expectation propagation and variational Gaussians, against quadrature, closed forms, long runs of NUTS, and each other."""
 
+import re
 from dataclasses import replace
 from functools import cache
 
@@ -17,7 +18,6 @@ from pymc_bpls.gaussian import Gaussian
 from pymc_bpls.importance import importance_draws, log_evidence
 from pymc_bpls.refitfree import FITS
 
-pytestmark = pytest.mark.filterwarnings("ignore:k-hat of the shared constant")  # the order is tested
 APPROXIMATIONS = tuple(FITS)
 rng = np.random.default_rng(6)
 X = np.column_stack([np.ones(36), rng.normal(size=(36, 2))])
@@ -66,7 +66,7 @@ def test_evidence_is_that_of_quadrature_and_the_elbo_is_never_above_it(few, k):
     assert abs(ep.log_z - exact) <= 0.01
     assert exact - 0.1 <= vi.log_z <= exact
     sampled, pareto_k = log_evidence(informed._scorer.engine, informed._problem.labeled, vi, k)
-    assert abs(sampled - exact) <= 0.1
+    assert abs(sampled.value - exact) <= 4 * sampled.error + 0.01
     assert pareto_k < 0.9
 
 
@@ -279,11 +279,35 @@ def test_a_mixture_takes_over_where_a_proposal_is_off(sim1_informed):
     assert abs(log_z.value - good.log_z) < 0.1
 
 
-def test_a_prior_that_leaves_parameters_free_is_refused():
-    wide = np.random.default_rng(1).normal(size=(12, 6))
-    pls = bpls.BPLS(logistic(wide, np.r_[0, 1, 0, 1, np.full(8, -1)], flat=True), unlabeled=np.arange(4, 12))
-    with pytest.raises(bpls.BPLSError):
-        pls.score(approximation="ep")
+def bounded():
+    b = pm.Normal("b", 0, 1, shape=2)
+    pm.Potential("half", pm.math.switch(b[0] > 0, 0.0, -np.inf))
+    return X[:, 1:] @ b
+
+
+IMPOSSIBLE = {
+    "free": (lambda: np.random.default_rng(1).normal(size=(36, 20)) @ pm.Flat("b", shape=20), Y),
+    "duplicated": (lambda: np.repeat(X[:, 1:], 2, axis=1) @ pm.Flat("b", shape=4), Y),
+    "separated": (lambda: X[:, 1:2] @ pm.Flat("b", shape=1), np.where(Y < 0, -1, X[:, 1] > 0)),
+    "bounded": (bounded, Y),
+}
+
+
+@pytest.mark.parametrize("approximation", APPROXIMATIONS)
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_what_has_no_gaussian_is_refused_in_two_sentences(name, approximation):
+    eta, labels = IMPOSSIBLE[name]
+    with pm.Model() as model:
+        pm.Bernoulli("y", logit_p=eta(), observed=labels)
+    with pytest.raises(bpls.BPLSError) as refusal:
+        bpls.BPLS(model).score(approximation=approximation)
+    assert re.fullmatch(r"[^.]+(\.\d[^.]*)*\. [A-Z][^.]*(\.\d[^.]*)*\.", str(refusal.value))
+
+
+def test_the_level_of_variational_scores_has_an_error(sim1_informed):
+    vi, ep = (sim1_informed.score(approximation=approximation) for approximation in ("vi", "ep"))
+    assert 0 < vi.attrs["log_normalizer_error"] < 0.2
+    assert abs(vi.attrs["log_normalizer"] - ep.attrs["log_normalizer"]) < 4 * vi.attrs["log_normalizer_error"]
 
 
 @pytest.mark.parametrize("approximation", APPROXIMATIONS)
