@@ -6,12 +6,12 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from pymc_bpls.criteria import Criterion, FitCriterion, FittedView
+from pymc_bpls.criteria import TERMS, Criterion, FitCriterion, FittedView
 from pymc_bpls.decisions import LabelRule
 from pymc_bpls.density import Density
 from pymc_bpls.errors import BPLSWarning, CriterionError, ModeError
@@ -19,7 +19,7 @@ from pymc_bpls.gaussian import Gaussian
 from pymc_bpls.laplace import Mode
 from pymc_bpls.predictive import Predictive, log_softmax
 from pymc_bpls.problem import Problem
-from pymc_bpls.refit import Engine, Refits
+from pymc_bpls.refit import Engine
 from pymc_bpls.refitfree import ABSOLUTE, FITS, RefitFree, warn_of_constant
 from pymc_bpls.rows import Labeled
 
@@ -57,6 +57,25 @@ class Settings:
     def refits(self) -> bool:
         """Whether the criterion is taken by Laplace's method, at the mode or with a refit of every candidate."""
         return self.approximation == "laplace"
+
+
+class Pairs(NamedTuple):
+    """Pairs (row, class), flat, and how values of them are laid out in a Dataset."""
+
+    rows: np.ndarray
+    codes: np.ndarray
+    shape: tuple[int, ...]
+    dims: tuple[str, ...]
+
+    @classmethod
+    def of(cls, candidates: np.ndarray, codes: np.ndarray) -> Pairs:
+        """Each candidate with its class, codes (m,), or with several, codes (m, K)."""
+        dims = ("candidate",) if codes.ndim == 1 else ("candidate", "label")
+        return cls(np.repeat(candidates, codes.size // max(len(candidates), 1)), codes.ravel(), codes.shape, dims)
+
+    def variable(self, values: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
+        """Values of the flat pairs as a variable of a Dataset."""
+        return self.dims, values.reshape(self.shape)
 
 
 @dataclass(frozen=True)
@@ -107,63 +126,45 @@ class Scorer:
     ) -> tuple[xr.Dataset, Warm]:
         """Scores of `candidates` under D = `labeled`, and what the next round may start from, which is `warm` there."""
         codes = self.codes(settings.rule, labeled, mode, candidates)
-        pairs = np.repeat(candidates, codes.size // max(len(candidates), 1)), codes.ravel()
-        dims = ("candidate",) if codes.ndim == 1 else ("candidate", "label")
+        pairs = Pairs.of(candidates, codes)
         start: Warm
         if not settings.refits:
-            result, start = self._refit_free(settings, labeled, mode, pairs, codes.shape, dims, warm)
+            result, start = self._refit_free(settings, labeled, mode, pairs, warm)
         elif isinstance(settings.criterion, FitCriterion):
-            view = FittedView(self.predictive, mode, *pairs, settings.rng)
-            result = xr.Dataset({"score": (dims, settings.criterion.score(view).reshape(codes.shape))})
+            view = FittedView(self.predictive, mode, pairs.rows, pairs.codes, settings.rng)
+            result = xr.Dataset({"score": pairs.variable(settings.criterion.score(view))})
             start = warm
         else:
             with np.errstate(all="ignore"):
-                result, start = self._laplace(settings, labeled, mode, pairs, codes.shape, dims, warm)
+                result, start = self._laplace(settings, labeled, mode, pairs, warm)
         return self._finished(result, candidates, codes), start
 
-    def _laplace(
-        self,
-        settings: Settings,
-        labeled: Labeled,
-        mode: Mode,
-        pairs: tuple[np.ndarray, np.ndarray],
-        shape: tuple[int, ...],
-        dims: tuple[str, ...],
-        warm: Warm,
-    ) -> tuple[xr.Dataset, Warm]:
+    def _laplace(self, settings: Settings, labeled: Labeled, mode: Mode, pairs: Pairs, warm: Warm) -> tuple[xr.Dataset, Warm]:
         criterion = settings.criterion
         assert isinstance(criterion, Criterion)
         start = self._shared_mode(settings, labeled, mode, warm if isinstance(warm, np.ndarray) else None)
-        refits = self.engine.refit(labeled, *pairs, start, k=criterion.k, prior=settings.with_prior)
-        terms = _terms(refits, shape, dims)
+        refits = self.engine.refit(labeled, pairs.rows, pairs.codes, start, k=criterion.k, prior=settings.with_prior)
+        terms = xr.Dataset({name: pairs.variable(getattr(refits, name)) for name in TERMS})
         result = terms[list(criterion.terms)].assign(
-            score=criterion.combine(terms).transpose(*dims), converged=(dims, refits.converged.reshape(shape))
+            score=criterion.combine(terms).transpose(*pairs.dims), converged=pairs.variable(refits.converged)
         )
         if settings.with_prior and self.problem.proper:
             result = result.assign(self._absolute(criterion, terms, mode, start))
         return result, start.theta
 
     def _refit_free(
-        self,
-        settings: Settings,
-        labeled: Labeled,
-        mode: Mode,
-        pairs: tuple[np.ndarray, np.ndarray],
-        shape: tuple[int, ...],
-        dims: tuple[str, ...],
-        warm: Warm,
+        self, settings: Settings, labeled: Labeled, mode: Mode, pairs: Pairs, warm: Warm
     ) -> tuple[xr.Dataset, Warm]:
         name, proper = settings.criterion.name, self.problem.proper
         found = RefitFree(self.predictive, settings.approximation).score(
             name,
             labeled,
             mode,
-            pairs,
+            (pairs.rows, pairs.codes),
             warm if isinstance(warm, dict) else {},
             absolute=proper and settings.absolute and name in ABSOLUTE,
         )
-        score = found.log_predictive + (found.log_normalizer or 0.0)
-        result = xr.Dataset({"score": (dims, score.reshape(shape))})
+        result = xr.Dataset({"score": pairs.variable(found.log_predictive + (found.log_normalizer or 0.0))})
         if found.log_normalizer is not None:
             result[ABSOLUTE[name]] = result["score"]
             result.attrs["log_normalizer"] = found.log_normalizer
@@ -228,11 +229,6 @@ class Scorer:
                 stacklevel=4,
             )
         return xr.Dataset(described, coords=self.problem.coords(candidates, codes), attrs=result.attrs)
-
-
-def _terms(refits: Refits, shape: tuple[int, ...], dims: tuple[str, ...]) -> xr.Dataset:
-    values = {name: getattr(refits, name) for name in ("log_lik_labeled", "log_lik_pseudo", "log_prior", "log_det")}
-    return xr.Dataset({name: (dims, value.reshape(shape)) for name, value in values.items()})
 
 
 def _checked(probabilities: Any, positions: np.ndarray, n_classes: int) -> np.ndarray:
