@@ -34,6 +34,7 @@ _HALF_WIDTH = 9.0
 _APART, _FEWEST, _MOST, _AT_KINKS = 1.0, 41, 4001, 641
 _TOLERANCE = 1e-7
 _WORSE = 2.0
+_DRIFT = 0.1
 _PAIRED_AT_ONCE = 512
 _NO_SPREAD = 1e-200  # of a row of zeros, whose factor is constant
 _MOST_STEPS = 400
@@ -110,12 +111,13 @@ def fit(engine: Engine, labeled: Labeled, k: int, mode: Mode | None, start: Gaus
     state = _gaussian(factors, tau, nu)
     if state is None:
         raise ApproximationError(_NO_START)
-    mixing, last, damping = Mixing(), np.inf, 1.0
+    mixing, last, damping, nodes = Mixing(), np.inf, 1.0, _placed(factors, state[2])
     scale = np.concatenate([state[2].variance, np.sqrt(state[2].variance)])
     for steps in range(1, _MOST_STEPS + 1):
         mean, covariance, marginals = state
         cavity = _cavity(marginals, tau, nu)
-        grid = _grid(factors, cavity, marginals)
+        nodes = nodes if nodes.near(marginals) else _placed(factors, marginals)
+        grid = _grid(nodes, cavity, marginals)
         tilted = _tilted(grid, marginals)
         miss = max(
             np.abs((tilted.mean - marginals.mean) / np.sqrt(marginals.variance)).max(),
@@ -209,32 +211,57 @@ def _cavity(marginals: Marginals, tau: np.ndarray, nu: np.ndarray) -> Cavity:
 
 
 @dataclass(frozen=True)
-class Grid:
-    """Nodes of every factor's tilted density, below each other: where each factor's begin, z in its standard deviations, p."""
+class Nodes:
+    """Where every factor is evaluated, below each other: f on ±9 sd of q's marginal at the time, and the factor's logarithm.
 
+    They serve as long as the marginals stay near, so that factors are evaluated a few times in a fit, not in every step.
+    """
+
+    at: Marginals
     first: np.ndarray
     owner: np.ndarray
     spacing: np.ndarray
+    f: np.ndarray
+    log_values: np.ndarray
+
+    def near(self, now: Marginals) -> bool:
+        """Whether every mean is within a tenth of a sd, and every sd within 5% of what it was."""
+        sd = np.sqrt(self.at.variance)
+        moved = np.abs(now.mean - self.at.mean) <= _DRIFT * sd
+        return bool((moved & (np.abs(np.sqrt(now.variance) - sd) <= 0.5 * _DRIFT * sd)).all())
+
+
+def _placed(factors: Factors, marginals: Marginals) -> Nodes:
+    sd = np.sqrt(marginals.variance)
+    count = np.clip(np.ceil(2 * _HALF_WIDTH * sd / _APART), _FEWEST, _MOST).astype(int)
+    count[len(factors.labeled) :] = _AT_KINKS
+    first = np.concatenate([[0], np.cumsum(count)[:-1]])
+    owner, spacing = np.repeat(np.arange(len(sd)), count), 2 * _HALF_WIDTH / (count - 1)
+    z = (np.arange(len(owner)) - first[owner]) * spacing[owner] - _HALF_WIDTH
+    f = marginals.mean[owner] + sd[owner] * z
+    return Nodes(marginals, first, owner, spacing * sd, f, factors.log_values(f, owner))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Every factor's tilted density at the nodes: z in standard deviations of q's marginal, p over its highest value."""
+
+    nodes: Nodes
     z: np.ndarray
     highest: np.ndarray
     p: np.ndarray
 
     def sums(self, values: np.ndarray) -> np.ndarray:
         """Σ p · values over each factor's nodes (J,)."""
-        return np.add.reduceat(self.p * values, self.first)
+        return np.add.reduceat(self.p * values, self.nodes.first)
 
 
-def _grid(factors: Factors, cavity: Cavity, marginals: Marginals) -> Grid:
-    sd = np.sqrt(marginals.variance)
-    nodes = np.clip(np.ceil(2 * _HALF_WIDTH * sd / _APART), _FEWEST, _MOST).astype(int)
-    nodes[len(factors.labeled) :] = _AT_KINKS
-    first = np.concatenate([[0], np.cumsum(nodes)[:-1]])
-    owner, spacing = np.repeat(np.arange(len(sd)), nodes), 2 * _HALF_WIDTH / (nodes - 1)
-    z = (np.arange(len(owner)) - first[owner]) * spacing[owner] - _HALF_WIDTH
-    f = marginals.mean[owner] + sd[owner] * z
-    log_p = factors.log_values(f, owner) + (cavity.nu[owner] - 0.5 * cavity.tau[owner] * f) * f
-    highest = np.maximum.reduceat(log_p, first)
-    return Grid(first, owner, spacing * sd, z, highest, np.exp(log_p - highest[owner]))
+def _grid(nodes: Nodes, cavity: Cavity, marginals: Marginals) -> Grid:
+    owner, f = nodes.owner, nodes.f
+    z = (f - marginals.mean[owner]) / np.sqrt(marginals.variance)[owner]
+    log_p = nodes.log_values + (cavity.nu[owner] - 0.5 * cavity.tau[owner] * f) * f
+    highest = np.maximum.reduceat(log_p, nodes.first)
+    return Grid(nodes, z, highest, np.exp(log_p - highest[owner]))
 
 
 def _tilted(grid: Grid, marginals: Marginals) -> Tilted:
@@ -242,7 +269,7 @@ def _tilted(grid: Grid, marginals: Marginals) -> Tilted:
     shift = grid.sums(grid.z) / total
     spread = grid.sums(grid.z**2) / total - shift**2
     return Tilted(
-        grid.highest + np.log(total * grid.spacing),
+        grid.highest + np.log(total * grid.nodes.spacing),
         marginals.mean + np.sqrt(marginals.variance) * shift,
         marginals.variance * spread,
     )
