@@ -91,7 +91,7 @@ def _rounds(results: Results) -> str:
         "A round scores every candidate by PPP: Eq. 6 with a refit of each, or by expectation propagation, with log Z_1 and "
         "log Z_2 both fitted anew; scikit-learn's refits once (a tenth of a run of ten rounds). It and the NumPy loop "
         "have one BLAS thread, which is faster for them. PyMC's own functions were timed on one candidate, once compiled, and "
-        "multiplied."
+        "multiplied; they and R were timed in processes of their own."
     )
     return _table(header, rows) + "\n\n" + note
 
