@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import copy_context
 from functools import cache
 from typing import Any, TypeVar
 
@@ -31,5 +32,9 @@ def _workers() -> ThreadPoolExecutor:
 
 
 def side_by_side(function: Callable[[Any], _Result], pieces: Iterable[Any]) -> list[_Result]:
-    """`function` of each piece, in order, several at a time where it lets go of the interpreter, as BLAS does."""
-    return list(_workers().map(function, pieces))
+    """`function` of each piece, in order, several at a time where it lets go of the interpreter, as BLAS does.
+
+    Each runs in the caller's context, NumPy's `errstate` included.
+    """
+    tasks = [(copy_context(), piece) for piece in pieces]
+    return list(_workers().map(lambda task: task[0].run(function, task[1]), tasks))
