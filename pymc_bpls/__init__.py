@@ -1,5 +1,6 @@
 """Bayesian pseudo-label selection for models declared in PyMC."""
 
+from pymc_bpls.audit import Audit
 from pymc_bpls.bpls import BPLS
 from pymc_bpls.criteria import Criterion
 from pymc_bpls.datasets import load_dataset, simulate
@@ -20,6 +21,7 @@ from pymc_bpls.laplace import LaplaceFit
 __all__ = [
     "BPLS",
     "ApproximationError",
+    "Audit",
     "BPLSError",
     "BPLSWarning",
     "Criterion",

@@ -55,10 +55,10 @@ class Averages:
     @property
     def error(self) -> np.ndarray:
         """Monte Carlo standard error of log E[p]."""
-        return _batch_error(self.deviations)
+        return batch_error(self.deviations)
 
 
-def _batch_error(deviations: np.ndarray) -> np.ndarray:
+def batch_error(deviations: np.ndarray) -> np.ndarray:
     """Standard error of the mean of batches, along the first axis."""
     n = len(deviations)
     return np.sqrt((deviations**2).sum(axis=0) / (n * (n - 1)))
@@ -114,7 +114,7 @@ def exact_dataset(
         "mcse": error,
         "ess": np.where(averages.relative_variance > 0, ess, float(n_draws)),
         "diff_to_best": log_mean - log_mean[best],
-        "diff_to_best_mcse": _batch_error(paired),
+        "diff_to_best_mcse": batch_error(paired),
         "prob_best": _best_probability(ranked, paired, rng),
     }
     return xr.Dataset({name: (dims, values.reshape(shape)) for name, values in columns.items()})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,19 +12,22 @@ import pymc as pm
 import xarray as xr
 from pymc.model.core import modelcontext
 
+from pymc_bpls.audit import Audit
+from pymc_bpls.auditing import Bench, make_audit, nothing_to_audit
 from pymc_bpls.compiled import Compiler
-from pymc_bpls.criteria import CRITERIA, Criterion, find_criterion
+from pymc_bpls.criteria import Criterion
 from pymc_bpls.decisions import LabelRule, find_rule
-from pymc_bpls.errors import BPLSWarning, CriterionError, ModelError, RowError
-from pymc_bpls.exact import Method, Nuts, Psis, exact_tree, multiple
+from pymc_bpls.errors import ApproximationError, BPLSWarning, CriterionError, ModeError, ModelError, RowError
+from pymc_bpls.exact import exact_tree, find_method, multiple, warn_if_unreliable
+from pymc_bpls.forms import AUDITED, find_settings, read_forms
 from pymc_bpls.laplace import LaplaceFit, as_fit
 from pymc_bpls.problem import declare
 from pymc_bpls.refit import Engine
-from pymc_bpls.refitfree import FITS, MULTIPLES
 from pymc_bpls.rows import check_classes
 from pymc_bpls.runs import History, curve_dataset, held_out_dataset, history_dataset, labeled_dataset, read_history, verdict
 from pymc_bpls.scoring import Scorer, Settings
 from pymc_bpls.selftraining import ClassBalance, Plan, Run, Stop, progress, read_balance, read_test
+from pymc_bpls.truth import read_exact
 
 _PREDICTORS = ("map", "laplace")
 
@@ -228,7 +231,7 @@ class BPLS:
         ModeError
             D has no mode under this criterion, for instance without the prior where rows are separated.
         """
-        settings = _settings(criterion, approximation, expansion, labels, None)
+        settings = find_settings(criterion, approximation, expansion, labels, None)
         scorer = self._scorer
         if chunk_bytes is not None:
             scorer = replace(scorer, engine=replace(scorer.engine, chunk_bytes=chunk_bytes))
@@ -292,7 +295,7 @@ class BPLS:
             `/unconstrained` (the same in θ), `/labeled` (rows of D with their labels and weights), `/test`; attrs
             `stop_reason`, `verdict` and the settings.
         """
-        settings = _for_runs(_settings(criterion, approximation, expansion, labels, random_seed))
+        settings = _for_runs(find_settings(criterion, approximation, expansion, labels, random_seed))
         scorer, test_set = read_test(test, self._scorer)
         plan = Plan(rounds, batch_size, _rules(stop), read_balance(class_balance, scorer), float(pseudo_weight), test_set)
         table = self._problem.table
@@ -342,7 +345,7 @@ class BPLS:
         history, labeled = read_history(run, self._problem)
         attrs = {str(name): value for name, value in run.attrs.items() if name not in ("stop_reason", "verdict")}
         name = criterion or attrs["criterion"]
-        settings = _for_runs(_settings(name, attrs["approximation"], attrs["expansion"], attrs["labels"], random_seed))
+        settings = _for_runs(find_settings(name, attrs["approximation"], attrs["expansion"], attrs["labels"], random_seed))
         if test is None and "test" in run:
             test = (run["test"]["row"].to_numpy(), run["test"]["label"].to_numpy())
         scorer, test_set = read_test(test, self._scorer)
@@ -401,22 +404,79 @@ class BPLS:
         """
         multiple(criterion)
         rng = np.random.default_rng(random_seed)
-        seeds = tuple(int(seed) for seed in rng.integers(2**31, size=3))
-        options = {"draws": draws, "tune": tune, "chains": chains, **sample_kwargs}
-        if nuts_sampler is not None:
-            options["nuts_sampler"] = nuts_sampler
-        methods: dict[str, Method] = {
-            "nuts": Nuts(absolute, (seeds[0], seeds[1], seeds[2]), options),
-            "psis": Psis(absolute, chains * draws, seeds[0]),
-        }
-        if method not in methods:
-            raise CriterionError(f'method="{method}" is unknown. Use "nuts" or "psis".')
+        chosen = find_method(method, draws, tune, chains, nuts_sampler, absolute, rng, **sample_kwargs)
+        self._needs_candidates()
         labeled, candidates = self._problem.labeled, self._problem.table.candidates
-        if not len(candidates):
-            raise RowError(f'"{self._problem.name}" has no candidate. Mark unlabeled rows with -1, or give pool=.')
-        mode = self._scorer.base(_settings(criterion, "vi", "map", labels, None), labeled)
+        mode = self._scorer.base(find_settings(criterion, "vi", "map", labels, None), labeled)
         codes = self._scorer.codes(find_rule(labels), labeled, mode, candidates)
-        return exact_tree(self._scorer, labeled, criterion, methods[method], (candidates, codes), rng)
+        return warn_if_unreliable(exact_tree(self._scorer, labeled, criterion, chosen, (candidates, codes), rng))
+
+    def audit(
+        self,
+        criteria: Sequence[str | Criterion] = AUDITED,
+        exact: Any = None,
+        *,
+        labels: str | LabelRule = "predicted",
+        top: int = 5,
+        random_seed: int | np.random.Generator | None = None,
+        **exact_kwargs: Any,
+    ) -> Audit:
+        """Compare criteria with the exact log PPP: which of them choose well for this model and these data.
+
+        Parameters
+        ----------
+        criteria : sequence of str or Criterion, optional
+            Names as in `score`, with "[ep]", "[vi]" or "[mle]" for another approximation or expansion ("ppp[ep]"). All by
+            default; those that are not defined for the model are left out, with the reason in `refused`.
+        exact : optional
+            The exact values: what `exact("ppp")` returned; a Dataset with `log_ppp`, and `mcse` and `pseudo_label` where
+            there are any; or an array of known log PPP in the order of the candidates. By default `exact` is run.
+        labels : {"predicted", "all"} or rule, default "predicted"
+            As in `score`; where `exact` says whose values it holds, its classes are taken.
+        top : int, default 5
+            How many of the best are compared as a set.
+        random_seed : int or numpy Generator, optional
+        **exact_kwargs
+            As in `exact`: `method`, `draws`, `tune`, `chains`, `nuts_sampler`, …
+
+        Returns
+        -------
+        Audit
+            `print` it for the verdict, a table and a sentence a criterion.
+
+        Raises
+        ------
+        CriterionError
+            A criterion is unknown, or `exact=` does not fit the candidates.
+        """
+        forms = read_forms(criteria)
+        if exact is not None and exact_kwargs:
+            raise CriterionError(f"exact= is given, and so is {', '.join(exact_kwargs)}=. Leave one of them out.")
+        if not (isinstance(top, int | np.integer) and top >= 1):
+            raise CriterionError(f"top={top} is no number of candidates. Give 1 or more.")
+        rng = np.random.default_rng(random_seed)
+        labeled, candidates = self._problem.labeled, self._problem.table.candidates
+        self._needs_candidates()
+        lost = None
+        try:
+            mode = self._scorer.fit(labeled)
+        except ModeError as error:
+            lost = error
+            try:
+                mode = self._scorer.base(find_settings("ppp", "vi", "map", labels, None), labeled)
+            except ApproximationError:
+                return nothing_to_audit(lost, forms, top)
+        codes = self._scorer.codes(find_rule(labels), labeled, mode, candidates)
+        if exact is None:
+            method = find_method(rng=rng, **exact_kwargs)
+            exact = exact_tree(self._scorer, labeled, "ppp", method, (candidates, codes), rng)
+        truth, codes = read_exact(exact, self._problem, candidates, codes)
+        seed = int(rng.integers(2**31))
+        return make_audit(Bench(self._scorer, labeled, mode, lost, candidates, codes, truth, top, seed), forms)
+
+    def _needs_candidates(self) -> None:
+        if not len(self._problem.table.candidates):
+            raise RowError(f'"{self._problem.name}" has no candidate. Mark unlabeled rows with -1, or give pool=.')
 
     def _finish(self, run: Run, attrs: dict[str, Any], progressbar: bool) -> xr.DataTree:
         total = len(run.candidates)
@@ -452,22 +512,6 @@ def _find_model(model: Any) -> pm.Model:
     if not isinstance(model, pm.Model):
         raise ModelError(f"model= is a {type(model).__name__}. Give a pymc.Model.")
     return model
-
-
-def _settings(
-    criterion: str | Criterion, approximation: str, expansion: str, labels: str | LabelRule, random_seed: Any
-) -> Settings:
-    if approximation != "laplace" and approximation not in FITS:
-        raise CriterionError(f'approximation="{approximation}" is unknown. Use "laplace", "ep" or "vi".')
-    found, with_prior = find_criterion(criterion, expansion)
-    if approximation != "laplace" and (found is not CRITERIA.get(found.name) or found.name not in MULTIPLES):
-        raise CriterionError(
-            f'criterion="{found.name}" needs approximation="laplace". '
-            f'With approximation="{approximation}" use one of {", ".join(map(repr, MULTIPLES))}.'
-        )
-    if approximation != "laplace" and expansion != "map":
-        raise CriterionError(f'expansion="{expansion}" is for approximation="laplace". Leave it out.')
-    return Settings(found, with_prior, find_rule(labels), np.random.default_rng(random_seed), approximation)
 
 
 def _for_runs(settings: Settings) -> Settings:

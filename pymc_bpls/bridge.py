@@ -11,6 +11,8 @@ log Z_2 − log Z_1 needs no proposal. A single constant takes a normalised prop
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from arviz_stats.base import array_stats
@@ -105,13 +107,21 @@ class Proposal:
         degrees = _degrees(draws.shape[1])
         return cls(draws.mean(axis=0), covariance * (degrees - 2) / degrees)
 
+    @cached_property
+    def sd(self) -> np.ndarray:
+        """Square roots of the diagonal of the scale (q,): parameters may differ by many orders of magnitude."""
+        return np.sqrt(np.diag(self.scale))
+
+    def _standard(self, rng: np.random.Generator | None = None) -> Any:
+        correlations = self.scale / np.outer(self.sd, self.sd)
+        return multivariate_t(np.zeros(len(self.mean)), correlations, df=_degrees(len(self.mean)), seed=rng)
+
     def draws(self, shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
         """Independent draws, shape (*shape, q)."""
-        found = multivariate_t(self.mean, self.scale, df=_degrees(len(self.mean)), seed=rng).rvs(int(np.prod(shape)))
-        return np.reshape(found, (*shape, len(self.mean)))
+        found = self._standard(rng).rvs(int(np.prod(shape)))
+        return self.mean + self.sd * np.reshape(found, (*shape, len(self.mean)))
 
     def log_density(self, draws: np.ndarray) -> np.ndarray:
         """Normalised log density at draws (..., q)."""
-        return np.asarray(multivariate_t(self.mean, self.scale, df=_degrees(len(self.mean))).logpdf(draws)).reshape(
-            draws.shape[:-1]
-        )
+        found = self._standard().logpdf((draws - self.mean) / self.sd) - np.log(self.sd).sum()
+        return np.asarray(found).reshape(draws.shape[:-1])

@@ -87,10 +87,11 @@ class FitScore(Protocol):
 
 @dataclass(frozen=True)
 class FitCriterion:
-    """A criterion that needs the fit on D alone, larger is better."""
+    """A criterion that needs the fit on D alone, larger is better; `log_p` makes a log probability of a score that is one."""
 
     name: str
     score: FitScore
+    log_p: Callable[[np.ndarray], np.ndarray] | None = None
 
 
 def _probability(view: FittedView) -> np.ndarray:
@@ -159,9 +160,9 @@ LAPLACE: dict[str, Criterion] = {
 FITTED: dict[str, FitCriterion] = {
     criterion.name: criterion
     for criterion in (
-        FitCriterion("probability", _probability),
+        FitCriterion("probability", _probability, log_p=np.log),
         FitCriterion("variance", _variance),
-        FitCriterion("predictive", _predictive),
+        FitCriterion("predictive", _predictive, log_p=np.asarray),
         FitCriterion("entropy", _entropy),
         FitCriterion("random", _random),
     )

@@ -24,6 +24,7 @@ from pymc_bpls.errors import ApproximationError, BPLSError, BPLSWarning, Criteri
 from pymc_bpls.gaussian import Gaussian
 from pymc_bpls.importance import GOOD_K, importance_draws, log_densities, log_liks
 from pymc_bpls.laplace import Mode
+from pymc_bpls.modes import unvisited_modes
 from pymc_bpls.refitfree import FITS
 from pymc_bpls.rows import Labeled
 from pymc_bpls.sampling import Draws, named_draws, sample
@@ -36,13 +37,14 @@ MULTIPLES = {"ppp": 2, "marginal_likelihood": 1}
 class Reference:
     """Draws of p_k as weighted draws, the log normaliser (or None), the run's groups, and reasons to distrust it.
 
-    `proposal` says what importance sampling drew from.
+    `source` says in words where the draws are from, `proposal` what importance sampling drew from.
     """
 
     draws: Weighted
     normaliser: LogRatio | None
     groups: dict[str, xr.Dataset]
     reasons: list[str]
+    source: str
     proposal: str | None = None
 
 
@@ -71,7 +73,9 @@ class Nuts:
         elif self.absolute:
             normaliser = _evidence(scorer, labeled, run.theta, np.random.default_rng(self.seeds[2]))
         flat = Weighted(run.flat, np.zeros(len(run.flat)), len(run.theta), None)
-        return Reference(flat, normaliser, _groups(scorer, run), reasons)
+        reasons += unvisited_modes(scorer.engine, labeled, k, flat)
+        source = f"{len(flat.theta)} draws of NUTS"
+        return Reference(flat, normaliser, _groups(scorer, run), reasons, source)
 
 
 def _groups(scorer: Scorer, run: Draws) -> dict[str, xr.Dataset]:
@@ -97,7 +101,8 @@ class Psis:
             normaliser = LogRatio(log_z.value - log_z1.value, float(np.hypot(log_z.error, log_z1.error)))
         elif self.absolute:
             normaliser = log_z
-        return Reference(draws, normaliser, {}, reasons, proposal)
+        reasons += unvisited_modes(scorer.engine, labeled, k, draws)
+        return Reference(draws, normaliser, {}, reasons, f"{self.n} draws by importance sampling", proposal)
 
 
 def proposals(scorer: Scorer, labeled: Labeled, k: int) -> Iterator[tuple[str, Gaussian]]:
@@ -168,9 +173,11 @@ def exact_tree(
     repeated = np.repeat(rows, codes.size // max(len(rows), 1))
     averages = average(scorer.engine, reference.draws, repeated, codes.ravel())
     result = exact_dataset(averages, codes.shape, dims, len(reference.draws.theta), rng)
+    if codes.ndim == 1:
+        result["pseudo_label"] = "candidate", scorer.problem.classes.names[codes]
     if reference.draws.pareto_k is not None:
         result["pareto_k"] = xr.full_like(result["log_predictive"], reference.draws.pareto_k)
-    attrs: dict[str, Any] = {"criterion": criterion}
+    attrs: dict[str, Any] = {"criterion": criterion, "source": reference.source}
     if reference.normaliser is not None:
         name = "log_ppp" if k == 2 else "log_evidence"
         result[name] = result["log_predictive"] + reference.normaliser.value
@@ -178,14 +185,23 @@ def exact_tree(
     if reference.proposal is not None:
         attrs["proposal"] = reference.proposal
     attrs |= {"reliable": int(not reference.reasons), "reasons": "; ".join(reference.reasons)}
-    if reference.reasons:
+    coords = scorer.problem.coords(rows, codes)
+    deviations = averages.deviations.reshape(-1, *codes.shape).astype(np.float32)
+    batches = xr.Dataset({"deviation": (("batch", *dims), deviations)}, coords=coords)
+    return xr.DataTree.from_dict(
+        {"/": xr.Dataset(attrs=attrs), "/exact": result.assign_coords(coords), "/batches": batches, **reference.groups}
+    )
+
+
+def warn_if_unreliable(tree: xr.DataTree) -> xr.DataTree:
+    """The tree, after a warning where its reference is not to be trusted."""
+    if not tree.attrs["reliable"]:
         warnings.warn(
-            f"The exact reference is not reliable: {'; '.join(reference.reasons)}. Its values and errors may be wrong.",
+            f"The exact reference is not reliable: {tree.attrs['reasons']}. Its values and errors may be wrong.",
             BPLSWarning,
             stacklevel=3,
         )
-    named = result.assign_coords(scorer.problem.coords(rows, codes))
-    return xr.DataTree.from_dict({"/": xr.Dataset(attrs=attrs), "/exact": named, **reference.groups})
+    return tree
 
 
 def multiple(criterion: str) -> int:
@@ -193,3 +209,27 @@ def multiple(criterion: str) -> int:
     if criterion not in MULTIPLES:
         raise CriterionError(f'criterion="{criterion}" has no exact value. Use {" or ".join(map(repr, MULTIPLES))}.')
     return MULTIPLES[criterion]
+
+
+def find_method(
+    method: str = "nuts",
+    draws: int = 1000,
+    tune: int = 1000,
+    chains: int = 4,
+    nuts_sampler: str | None = None,
+    absolute: bool = True,
+    rng: np.random.Generator | None = None,
+    **sample_kwargs: Any,
+) -> Method:
+    """A method by its name, with its options; seeds are drawn from `rng`."""
+    seeds = tuple(int(seed) for seed in np.random.default_rng(rng).integers(2**31, size=3))
+    options = {"draws": draws, "tune": tune, "chains": chains, **sample_kwargs}
+    if nuts_sampler is not None:
+        options["nuts_sampler"] = nuts_sampler
+    methods: dict[str, Method] = {
+        "nuts": Nuts(absolute, (seeds[0], seeds[1], seeds[2]), options),
+        "psis": Psis(absolute, chains * draws, seeds[0]),
+    }
+    if method not in methods:
+        raise CriterionError(f'method="{method}" is unknown. Use "nuts" or "psis".')
+    return methods[method]

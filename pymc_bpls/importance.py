@@ -7,7 +7,7 @@ mixture, and the mixture grows a few times.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
@@ -17,6 +17,7 @@ from scipy.special import logsumexp
 
 from pymc_bpls.averages import Weighted
 from pymc_bpls.bridge import LogRatio, Proposal
+from pymc_bpls.errors import ApproximationError
 from pymc_bpls.gaussian import Gaussian
 from pymc_bpls.predictive import antithetic_draws
 from pymc_bpls.refit import Engine
@@ -25,6 +26,7 @@ from pymc_bpls.rows import Labeled
 GOOD_K = 0.7
 _FAR_BELOW = 700.0
 _EQUAL = 1e-9
+_K_DRAWS, _PAIRS = 2000, 64
 _MIXTURES = 8
 _EFFECTIVE = 0.02
 _POWERS = (1.0, 0.8, 0.6, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0)
@@ -38,11 +40,18 @@ def importance_draws(
     best: tuple[Weighted, LogRatio, str] | None = None
     for name, q in proposals:
         proposal = Proposal(q.mean, q.covariance)
+        try:
+            found = _weighted(engine, labeled, k, [proposal], n, rng)
+        except np.linalg.LinAlgError:
+            continue
         tried.append(proposal)
-        best = _better(best, (*_weighted(engine, labeled, k, [proposal], n, rng), name))
+        best = _better(best, (*found, name))
         if _good(best):
             return best
-    assert best is not None
+    if best is None:
+        raise ApproximationError(
+            'No Gaussian approximation of the posterior has a usable covariance: it is singular to rounding. Use method="nuts".'
+        )
     mixture, draws = tried, best[0]
     for _ in range(_MIXTURES):
         mixture = [*mixture, _matched(draws)]
@@ -135,3 +144,27 @@ def log_liks(engine: Engine, labeled: Labeled, theta: np.ndarray) -> np.ndarray:
 def log_priors(engine: Engine, theta: np.ndarray) -> np.ndarray:
     """log π at θ (S, q)."""
     return engine.compiler("log prior over draws", jax.vmap(engine.density.prior), theta)
+
+
+def integrand_ks(
+    engine: Engine, labeled: Labeled, q: Gaussian, k: int, pairs: tuple[np.ndarray, np.ndarray], rng: np.random.Generator
+) -> tuple[np.ndarray, float]:
+    """k-hat of importance sampling from q of ∫ p(ŷ_i | x_i, θ) p_k(θ) dθ for each pair, and of ∫ p_k(θ) dθ itself."""
+    z = rng.normal(size=(_K_DRAWS, len(q.mean)))
+    theta = q.mean + z @ q.factor.T
+    log_ratio = log_densities(engine, labeled, theta, k) + 0.5 * (z**2).sum(axis=1)
+    ks = [_smoothed(log_ratio + log_p)[1] for log_p in log_liks_of_pairs(engine, theta, *pairs)]
+    return np.array(ks), _smoothed(log_ratio)[1]
+
+
+def log_liks_of_pairs(engine: Engine, theta: np.ndarray, positions: np.ndarray, codes: np.ndarray) -> Iterator[np.ndarray]:
+    """ℓ_i at θ (S, q), pair after pair, computed in chunks."""
+    density = engine.density
+
+    def chunk(theta: jax.Array, codes: jax.Array, rows: Any) -> jax.Array:
+        return jax.vmap(density.log_lik, (0, None, None))(theta, codes, rows)
+
+    for first in range(0, len(positions), _PAIRS):
+        picked = np.resize(np.arange(first, min(first + _PAIRS, len(positions))), _PAIRS)
+        log_p = engine.compiler("log-likelihoods of pairs", chunk, theta, codes[picked], density.take(positions[picked]))
+        yield from log_p.T[: len(positions) - first]

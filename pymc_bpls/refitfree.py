@@ -87,5 +87,5 @@ def warn_of_constant(pareto_k: float) -> None:
             f"k-hat of the shared constant in the scores is {pareto_k:.3f} (more than 1): their level may be wrong, "
             "their order does not depend on it. Use exact() where the level matters.",
             BPLSWarning,
-            stacklevel=5,
+            stacklevel=6,
         )

@@ -19,12 +19,12 @@ from pymc_bpls.gaussian import Gaussian
 from pymc_bpls.laplace import Mode
 from pymc_bpls.predictive import Predictive, log_softmax
 from pymc_bpls.problem import Problem
+from pymc_bpls.ranks import best_first
 from pymc_bpls.refit import Engine
 from pymc_bpls.refitfree import ABSOLUTE, FITS, RefitFree, warn_of_constant
 from pymc_bpls.rows import Labeled
 
 Warm = np.ndarray | dict[int, Gaussian] | None
-TIED = 1e-10
 DESCRIPTIONS = {
     "score": "the criterion, larger is better",
     "pseudo_label": "the class that the score is of, the best one with labels='all'",
@@ -126,6 +126,12 @@ class Scorer:
     ) -> tuple[xr.Dataset, Warm]:
         """Scores of `candidates` under D = `labeled`, and what the next round may start from, which is `warm` there."""
         codes = self.codes(settings.rule, labeled, mode, candidates)
+        return self.score_codes(settings, labeled, mode, candidates, codes, warm)
+
+    def score_codes(
+        self, settings: Settings, labeled: Labeled, mode: Mode, candidates: np.ndarray, codes: np.ndarray, warm: Warm = None
+    ) -> tuple[xr.Dataset, Warm]:
+        """The same for classes that are given, of shape (m,) or (m, K)."""
         pairs = Pairs.of(candidates, codes)
         start: Warm
         if not settings.refits:
@@ -226,7 +232,7 @@ class Scorer:
                 f"{bad.size} of {len(candidates)} candidates have no finite score{' for some class' * (codes.ndim == 2)} "
                 f"(the first: row {bad[0]}). They are never selected with it; look for far-away values in these rows.",
                 BPLSWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return xr.Dataset(described, coords=self.problem.coords(candidates, codes), attrs=result.attrs)
 
@@ -250,9 +256,5 @@ def ranking(scores: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
     """
     values = scores.to_numpy().reshape(scores.sizes["candidate"], -1)
     flat = values.ravel()
-    usable = np.flatnonzero(np.isfinite(flat))
-    order = usable[np.argsort(-flat[usable], kind="stable")]
-    ordered = flat[order]
-    group = np.concatenate([[0], np.cumsum(-np.diff(ordered) > TIED)]) if len(order) else np.empty(0, int)
-    order = order[np.lexsort((order, group))]
+    order, _ = best_first(flat)
     return np.column_stack(np.divmod(order, values.shape[1])), flat[order]

@@ -1,0 +1,307 @@
+"""The audit against quadrature, scipy and closed forms; what must fail does, and says why."""
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+import reference
+import xarray as xr
+from scipy.stats import kendalltau, spearmanr
+
+import pymc_bpls as bpls
+from pymc_bpls.agreement import interval
+from pymc_bpls.ranks import kendall, ranks, spearman
+
+EXPECTED_TAU = {
+    "sim1_q2": {"ppp": 1.0, "ibpls": 0.993, "ubpls": 0.993, "reference": 0.993, "likelihood": 0.993},
+    "banknote_q3": {"ppp": 1.0, "ibpls": 1.0, "ubpls": 0.986, "reference": 0.986, "likelihood": 0.981},
+}
+NUTS = {"draws": 500, "tune": 500, "chains": 4, "cores": 1, "progressbar": False}
+
+
+def quadrature(split):
+    """The file's exact values, at the file's pseudo-labels."""
+    values = {"log_ppp": split.candidates["grid_log_ppp"].to_numpy(), "pseudo_label": split.pseudo}
+    return xr.Dataset({name: ("candidate", value) for name, value in values.items()}, {"candidate": split.pool})
+
+
+@pytest.fixture(scope="module")
+def against_quadrature(few):
+    split, informed = few
+    return split, informed, informed.audit(exact=quadrature(split), random_seed=0)
+
+
+def test_the_agreement_with_quadrature_is_the_stored_one(against_quadrature):
+    split, _, audit = against_quadrature
+    tau = audit.agreement["tau"].to_series()
+    for criterion, expected in EXPECTED_TAU[split.name].items():
+        assert abs(tau[criterion] - expected) <= 0.002
+    regret = audit.agreement["regret"].to_series()
+    assert (regret[list(EXPECTED_TAU[split.name])] == 0).all()
+    assert audit.reliable
+    assert not audit.refused
+
+
+def test_errors_are_those_of_the_stored_laplace_values(against_quadrature):
+    split, _, audit = against_quadrature
+    error = split.candidates["laplace_log_ppp"].to_numpy() - split.candidates["grid_log_ppp"].to_numpy()
+    found = audit.candidates["error"].sel(criterion="ppp")
+    np.testing.assert_allclose(found, error, atol=2e-6)
+    agreement = audit.agreement.sel(criterion="ppp")
+    np.testing.assert_allclose(agreement["max_error"], np.abs(error).max(), atol=2e-6)
+    np.testing.assert_allclose(agreement["max_centred"], np.abs(error - error.mean()).max(), atol=2e-6)
+    np.testing.assert_allclose(agreement["mean_error"], np.abs(error).mean(), atol=2e-6)
+
+
+def test_the_dropped_term_is_the_labeled_log_likelihood_at_the_refits(against_quadrature):
+    split, _, audit = against_quadrature
+    dropped = split.candidates["map_ltilde"] - split.candidates["map_l_DUi"]
+    np.testing.assert_allclose(audit.simplified["dropped_sd"].sel(expansion="map"), dropped.std(ddof=0), atol=1e-6)
+    dropped = split.candidates["tilde_l_D"]
+    np.testing.assert_allclose(audit.simplified["dropped_range"].sel(expansion="mle"), np.ptp(dropped), atol=1e-6)
+
+
+def test_known_values_have_no_monte_carlo_error(against_quadrature):
+    _, _, audit = against_quadrature
+    for name in ("regret_mcse", "top_k_mcse"):
+        assert (audit.agreement[name] == 0).all()
+    assert (audit.agreement["tau_low"] == audit.agreement["tau_high"]).all()
+    assert (audit.candidates["flags"] == "").all()
+    assert "±" not in audit.agreement["verdict"].sel(criterion="ppp").item()
+
+
+def test_intervals_from_importance_sampling_cover_the_values_by_quadrature(against_quadrature):
+    _, informed, exact = against_quadrature
+    names = ["ppp", "ibpls", "ubpls", "likelihood", "variance"]
+    true, inside, close = exact.agreement.sel(criterion=names), [], []
+    for seed in range(12):
+        audit = informed.audit(names, method="psis", random_seed=seed)
+        assert audit.reliable
+        found = audit.agreement
+        inside.append((found["tau_low"] - 1e-9 <= true["tau"]) & (true["tau"] <= found["tau_high"] + 1e-9))
+        close.append((found["max_centred"] - true["max_centred"])[:-1] / found["max_centred_mcse"][:-1])
+        assert (np.abs(found["regret"] - true["regret"]) <= 4 * found["regret_mcse"] + 1e-9).all()
+    assert np.mean(inside) >= 0.9
+    assert np.abs(close).max() < 4
+
+
+def test_every_number_of_a_sampled_reference_has_its_error(against_quadrature):
+    _, informed, _ = against_quadrature
+    audit = informed.audit(["ppp", "ppp[vi]", "variance"], method="psis", random_seed=3)
+    found = audit.agreement
+    assert (found["regret_mcse"].sel(criterion="variance") > 0) and (found["tau_high"] > found["tau_low"]).all()
+    assert (found["max_error_mcse"].sel(criterion=["ppp", "ppp[vi]"]) > 0).all()
+    sampled = audit.candidates.sel(criterion=["ppp", "ppp[vi]"])
+    assert (sampled["error_mcse"] > 0).all() and (sampled["mcse"] > 0).all()
+    assert (sampled["error_mcse"].sel(criterion="ppp[vi]") > sampled["error_mcse"].sel(criterion="ppp")).all()
+    assert "±" in found["verdict"].sel(criterion="ppp").item()
+
+
+def test_what_exact_returned_is_taken_as_it_is(few):
+    _, informed = few
+    tree = informed.exact(method="psis", random_seed=4)
+    audit = informed.audit(["ppp", "ibpls"], tree, random_seed=0)
+    np.testing.assert_array_equal(audit.candidates["log_ppp"], tree["exact"]["log_ppp"])
+    np.testing.assert_allclose(audit.candidates["diff_to_best_mcse"], tree["exact"]["diff_to_best_mcse"], rtol=1e-5, atol=1e-12)
+    relative = informed.audit(["ppp"], informed.exact(method="psis", absolute=False, random_seed=4), random_seed=0)
+    assert "log_predictive" in relative.candidates
+    error = relative.candidates["error"].sel(criterion="ppp")
+    np.testing.assert_allclose(error.mean(), 0, atol=1e-12)
+    np.testing.assert_allclose(
+        error, audit.candidates["error"].sel(criterion="ppp") - audit.candidates["error"][0].mean(), atol=1e-6
+    )
+
+
+def test_all_classes_are_audited_as_pairs(sim1, sim1_informed):
+    tree = sim1_informed.exact(method="psis", labels="all", random_seed=5)
+    audit = sim1_informed.audit(["ppp", "probability"], tree, random_seed=0)
+    assert audit.candidates["score"].dims == ("criterion", "candidate", "label")
+    assert audit.agreement["n_compared"].to_numpy().tolist() == [2 * sim1.m] * 2
+    np.testing.assert_allclose(audit.candidates["score"][0], sim1_informed.score(labels="all")["score"])
+
+
+def test_a_file_brings_everything_back(tmp_path, few):
+    split, informed = few
+    audit = informed.audit(["ppp", "variance"], exact=quadrature(split), random_seed=0)
+    audit.to_netcdf(tmp_path / "audit.nc")
+    back = bpls.Audit.from_netcdf(tmp_path / "audit.nc")
+    assert str(back) == str(audit)
+    xr.testing.assert_equal(back.candidates, audit.candidates)
+    assert back.refused == audit.refused
+
+
+def test_a_frame_has_a_row_for_each_criterion_and_candidate(against_quadrature):
+    split, _, audit = against_quadrature
+    frame = audit.to_dataframe()
+    assert len(frame) == split.m * audit.agreement.sizes["criterion"]
+    assert frame["score"].xs("ppp", level="criterion").loc[split.n] == audit.candidates["score"].sel(
+        criterion="ppp", candidate=split.n
+    )
+
+
+def test_text_and_html_say_the_verdict_and_a_sentence_for_each_criterion(against_quadrature):
+    _, _, audit = against_quadrature
+    for shown in (str(audit), audit._repr_html_()):
+        assert audit.verdict in shown
+        for sentence in audit.agreement["verdict"].to_numpy():
+            assert sentence.replace("'", "&#x27;") in shown or sentence in shown
+    assert "ppp picks the exact best candidate; its log-PPP error is at most" in str(audit)
+    assert "% of the range over the pool" in str(audit)
+
+
+def test_the_user_s_index_and_classes_come_back(table):
+    X, y, _ = table
+    index = [f"row {i}" for i in range(len(y))]
+    pls = bpls.BPLS(reference.logistic(X, y), classes=["no", "yes"], index=index)
+    audit = pls.audit(["ppp", "variance"], method="psis", random_seed=0)
+    assert set(audit.candidates["pseudo_label"].to_numpy()) <= {"no", "yes"}
+    assert audit.candidates["index"].to_numpy().tolist() == index[12:]
+    values = pd.Series(audit.candidates["log_ppp"].to_numpy(), index=index[12:])
+    shuffled = pls.audit(["ppp"], exact=values.sample(frac=1, random_state=0), random_seed=0)
+    np.testing.assert_allclose(shuffled.candidates["log_ppp"], audit.candidates["log_ppp"])
+
+
+def test_a_criterion_of_ones_own_is_audited(few):
+    split, informed = few
+    own = bpls.Criterion("own", lambda t: t.log_lik_labeled + t.log_lik_pseudo - 0.25 * t.log_det, k=1)
+    audit = informed.audit([own, "ppp"], exact=quadrature(split))
+    assert audit.agreement["criterion"].to_numpy().tolist() == ["own", "ppp"]
+
+
+def rows(seed=0, n=40):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, (X[:, 0] + rng.logistic(size=n) > 0).astype(int)
+
+
+def hidden(labels):
+    return np.where(np.arange(len(labels)) < 24, labels, -1)
+
+
+def funnel():
+    X, y = rows()
+    with pm.Model() as model:
+        v = pm.Normal("v", 0, 3)
+        group = pm.Normal("group", 0, pm.math.exp(v / 2), shape=8)
+        pm.Bernoulli("y", logit_p=X @ pm.Normal("b", 0, 1, shape=2) + group[np.arange(40) % 8], observed=hidden(y))
+    return model
+
+
+def two_modes():
+    X, _ = rows()
+    with pm.Model() as model:
+        w, v = pm.Normal("w", 0, 2, shape=2), pm.Normal("v", 0, 3)
+        pm.Bernoulli("y", logit_p=v * pm.math.tanh(X @ w), observed=hidden(X[:, 0] > 0.1))
+    return model
+
+
+def healthy():
+    X, y = rows()
+    return reference.logistic(X, hidden(y))
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "reason"),
+    [
+        (funnel, "nuts", "R-hat is up to|ESS is down to|diverged"),
+        (funnel, "psis", "k-hat of the importance weights is"),
+        (two_modes, "nuts", "R-hat is up to"),
+        (two_modes, "psis", "2 modes were found, and no draw is near 1 of them with 50% of the mass"),
+    ],
+)
+@pytest.mark.slow
+def test_an_audit_that_must_fail_does_and_says_why(model, method, reason):
+    options = NUTS if method == "nuts" else {"method": "psis"}
+    audit = bpls.BPLS(model()).audit(["ppp", "ibpls", "ubpls"], random_seed=1, **options)
+    assert not audit.reliable
+    assert audit.verdict.startswith("Not reliable: ")
+    assert pd.Series(audit.verdict).str.contains(reason).item()
+    assert "ubpls" in audit.refused
+
+
+@pytest.mark.parametrize("method", ["nuts", "psis"])
+def test_a_healthy_audit_is_reliable_and_says_so(method):
+    options = {**NUTS, "draws": 1000} if method == "nuts" else {"method": "psis"}
+    audit = bpls.BPLS(healthy()).audit(["ppp", "variance"], random_seed=1, **options)
+    assert audit.reliable
+    assert audit.verdict.startswith("Reliable (4000 draws ")
+    assert "variance loses most" in audit.verdict
+
+
+def test_a_separated_flat_model_has_nothing_to_compare_and_says_why():
+    X, _ = rows()
+    audit = bpls.BPLS(reference.logistic(X, hidden(X[:, 0] > 0), flat=True)).audit(random_seed=1)
+    assert not audit.reliable
+    assert "no finite mode" in audit.verdict or "separated" in audit.verdict
+    assert set(audit.refused) == {*audit.refused, "ppp", "ppp[ep]", "ubpls"}
+    assert audit.table().empty
+    assert "Left out: ppp, ppp[ep]" in str(audit)
+
+
+def test_a_reference_that_is_mostly_noise_is_not_reliable(few):
+    split, informed = few
+    exact = quadrature(split).assign(mcse=("candidate", np.full(split.m, 0.5)))
+    audit = informed.audit(["ppp"], exact=exact, random_seed=0)
+    assert not audit.reliable
+    assert "the Monte Carlo error" in audit.verdict
+    assert "candidates are flagged" in audit.verdict
+
+
+def test_candidates_nearer_than_the_error_are_flagged_and_left_out_once(few):
+    split, informed = few
+    exact = quadrature(split)
+    error = 0.002
+    audit = informed.audit(["ppp"], exact=exact.assign(mcse=("candidate", np.full(split.m, error))), random_seed=0)
+    value = exact["log_ppp"].to_numpy()
+    near = np.array([np.sort(np.abs(value - each))[1] < error * np.sqrt(2) for each in value])
+    np.testing.assert_array_equal(audit.candidates["flags"].to_numpy() != "", near)
+    assert audit.agreement["n_unflagged"].item() == (~near).sum()
+    assert "tau without flags" in audit.table()
+    assert f"{near.sum()} of {split.m} candidates are flagged" in audit.verdict
+
+
+def test_ranks_tie_what_is_equal_but_for_rounding():
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(8, size=50).astype(float), rng.integers(8, size=50).astype(float)
+    noisy = a + 1e-12 * rng.normal(size=50)
+    assert kendall(ranks(noisy), ranks(b)) == pytest.approx(kendalltau(a, b)[0])
+    assert spearman(ranks(noisy), ranks(b)) == pytest.approx(spearmanr(a, b)[0])
+    assert np.isnan(kendall(ranks(a), ranks(np.zeros(50))))
+
+
+def test_the_interval_of_a_rank_correlation_reaches_up_to_what_noise_took():
+    """Values 0, 1, … 199 in units of 0.01 with normal noise of sd 0.02: the truth is τ = 1."""
+    rng = np.random.default_rng(0)
+    truth = np.arange(200) * 0.01
+    covered = []
+    for _ in range(40):
+        noisy = truth + 0.02 * rng.normal(size=200)
+        again = [kendalltau(truth, noisy + 0.02 * rng.normal(size=200))[0] for _ in range(50)]
+        low, high = interval(kendalltau(truth, noisy)[0], np.array(again))
+        covered.append(low <= 1 <= high)
+    assert np.mean(covered) >= 0.9
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"criteria": ["nonsense"]}, 'criterion="nonsense" is unknown'),
+        ({"criteria": ["variance[ep]"]}, 'needs approximation="laplace"'),
+        ({"criteria": ["ppp[xyz]"]}, 'approximation="xyz" is unknown'),
+        ({"criteria": []}, "criteria= is empty"),
+        ({"top": 0}, "top=0 is no number"),
+        ({"exact": np.zeros(3)}, "exact= has shape"),
+        ({"exact": np.full(25, np.nan)}, "exact= is NaN for 25"),
+        ({"exact": np.zeros(25), "method": "psis"}, "exact= is given, and so is method="),
+        ({"exact": xr.Dataset({"log_ppp": ("candidate", np.zeros(25))})}, 'exact= holds no "pseudo_label"'),
+        ({"exact": xr.Dataset({"x": ("candidate", np.zeros(25))})}, 'holds neither "log_ppp"'),
+        ({"exact": xr.DataTree()}, 'exact= is no run of exact("ppp")'),
+        ({"exact": pd.Series(np.zeros(25), index=range(100, 125))}, "exact= has another index"),
+        ({"method": "grid"}, 'method="grid" is unknown'),
+    ],
+)
+def test_what_cannot_be_audited_is_refused(sim1, sim1_informed, arguments, message):
+    assert sim1.m == 25
+    with pytest.raises(bpls.CriterionError) as refusal:
+        sim1_informed.audit(**arguments)
+    assert message in str(refusal.value)
