@@ -17,6 +17,7 @@ from pymc_bpls.errors import (
 )
 from pymc_bpls.labels import encode_labels
 from pymc_bpls.laplace import LaplaceFit
+from pymc_bpls.plots_remainder import plot_remainder
 
 __all__ = [
     "BPLS",
@@ -34,5 +35,6 @@ __all__ = [
     "RowError",
     "encode_labels",
     "load_dataset",
+    "plot_remainder",
     "simulate",
 ]
