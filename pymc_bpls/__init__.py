@@ -1,5 +1,6 @@
 """Bayesian pseudo-label selection for models declared in PyMC."""
 
+from pymc_bpls.along import AuditAlong
 from pymc_bpls.audit import Audit
 from pymc_bpls.bpls import BPLS
 from pymc_bpls.criteria import Criterion
@@ -23,6 +24,7 @@ __all__ = [
     "BPLS",
     "ApproximationError",
     "Audit",
+    "AuditAlong",
     "BPLSError",
     "BPLSWarning",
     "Criterion",

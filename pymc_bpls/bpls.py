@@ -12,6 +12,7 @@ import pymc as pm
 import xarray as xr
 from pymc.model.core import modelcontext
 
+from pymc_bpls.along import ALONG, AuditAlong, audit_step, exact_run, read_track, report
 from pymc_bpls.audit import Audit
 from pymc_bpls.auditing import Bench, make_audit, nothing_to_audit
 from pymc_bpls.compiled import Compiler
@@ -473,6 +474,69 @@ class BPLS:
         truth, codes = read_exact(exact, self._problem, candidates, codes)
         seed = int(rng.integers(2**31))
         return make_audit(Bench(self._scorer, labeled, mode, lost, candidates, codes, truth, top, seed), forms)
+
+    def audit_along(
+        self,
+        run: xr.DataTree,
+        *,
+        every: int = 10,
+        criteria: Sequence[str | Criterion] = ALONG,
+        draws: int = 1000,
+        tune: int = 1000,
+        chains: int = 4,
+        nuts_sampler: str | None = None,
+        random_seed: int | np.random.Generator | None = None,
+        progressbar: bool = True,
+    ) -> AuditAlong:
+        """Audit a run of `self_train` at every so many rounds, and run it again with exact selection.
+
+        Exact values are by importance sampling, and by NUTS where that is not to be trusted. Ctrl-C returns what was audited
+        until then.
+
+        Parameters
+        ----------
+        run : xarray.DataTree
+            What `self_train` or `resume` returned.
+        every : int, default 10
+            How many rounds from one audit to the next.
+        criteria : sequence of str or Criterion, optional
+            As in `audit`; by default "ppp" by Laplace, EP and VI, and "ibpls". The run's own choices are judged anyway.
+        draws, tune, chains, nuts_sampler
+            As in `exact`.
+        random_seed : int or numpy Generator, optional
+        progressbar : bool, default True
+
+        Returns
+        -------
+        AuditAlong
+            `print` it: does Laplace's approximation get better as D grows, does regret add up, would exact selection have
+            ended with another model?
+
+        Raises
+        ------
+        CriterionError
+            The run is not one of this model's table, or has no round to audit.
+        """
+        forms = read_forms(criteria)
+        if not (isinstance(every, int | np.integer) and every >= 1):
+            raise CriterionError(f"every={every} is no number of rounds. Give 1 or more.")
+        rng = np.random.default_rng(random_seed)
+        method = find_method("psis, else nuts", draws, tune, chains, nuts_sampler, False, rng, progressbar=False)
+        track, seed = read_track(run, self._scorer), int(rng.integers(2**31))
+        steps = track.rounds(every)
+        rounds, audits, exact = [], [], None
+        with progress(len(steps) + len(track.history.steps), track.scorer, progressbar, "auditing the run") as tell:
+            try:
+                for step in steps:
+                    audit, kept = audit_step(track, forms, method, step, seed)
+                    audits.append(audit)
+                    rounds.append(kept)
+                    tell(1)
+                exact = exact_run(track, method, tell)
+            except KeyboardInterrupt:
+                if not audits:
+                    raise
+        return report(rounds, audits, track, exact)
 
     def _needs_candidates(self) -> None:
         if not len(self._problem.table.candidates):

@@ -105,6 +105,21 @@ class Psis:
         return Reference(draws, normaliser, {}, reasons, f"{self.n} draws by importance sampling", proposal)
 
 
+@dataclass(frozen=True)
+class PsisElseNuts:
+    """Importance sampling, and NUTS where there is a reason to distrust it."""
+
+    psis: Psis
+    nuts: Nuts
+
+    def __call__(self, scorer: Scorer, labeled: Labeled, k: int) -> Reference:
+        try:
+            reference = self.psis(scorer, labeled, k)
+        except ApproximationError:
+            return self.nuts(scorer, labeled, k)
+        return self.nuts(scorer, labeled, k) if reference.reasons else reference
+
+
 def proposals(scorer: Scorer, labeled: Labeled, k: int) -> Iterator[tuple[str, Gaussian]]:
     """Gaussian approximations of p_k that the model has, the most trustworthy first."""
     refused: list[BPLSError] = []
@@ -226,10 +241,8 @@ def find_method(
     options = {"draws": draws, "tune": tune, "chains": chains, **sample_kwargs}
     if nuts_sampler is not None:
         options["nuts_sampler"] = nuts_sampler
-    methods: dict[str, Method] = {
-        "nuts": Nuts(absolute, (seeds[0], seeds[1], seeds[2]), options),
-        "psis": Psis(absolute, chains * draws, seeds[0]),
-    }
+    nuts, psis = Nuts(absolute, (seeds[0], seeds[1], seeds[2]), options), Psis(absolute, chains * draws, seeds[0])
+    methods: dict[str, Method] = {"nuts": nuts, "psis": psis, "psis, else nuts": PsisElseNuts(psis, nuts)}
     if method not in methods:
         raise CriterionError(f'method="{method}" is unknown. Use "nuts" or "psis".')
     return methods[method]

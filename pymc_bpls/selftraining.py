@@ -207,7 +207,7 @@ def read_balance(class_balance: Any, scorer: Scorer) -> ClassBalance | None:
 
 
 @contextmanager
-def progress(total: int, scorer: Scorer, shown: bool) -> Iterator[Callable[[int], None]]:
+def progress(total: int, scorer: Scorer, shown: bool, doing: str = "self-training") -> Iterator[Callable[[int], None]]:
     """A bar over pseudo-labels that also says what is being compiled."""
     bar = Progress(
         TextColumn("{task.description}"),
@@ -219,9 +219,9 @@ def progress(total: int, scorer: Scorer, shown: bool) -> Iterator[Callable[[int]
     )
     compiler = scorer.engine.compiler
     with bar:
-        task = bar.add_task("self-training", total=total)
+        task = bar.add_task(doing, total=total)
         compiler.announce = lambda text: bar.update(task, description=text)
         try:
-            yield lambda added: bar.update(task, advance=added, description="self-training")
+            yield lambda added: bar.update(task, advance=added, description=doing)
         finally:
             compiler.announce = None
