@@ -18,6 +18,7 @@ from pymc_bpls.errors import (
 )
 from pymc_bpls.labels import encode_labels
 from pymc_bpls.laplace import LaplaceFit
+from pymc_bpls.plots_audit import plot_agreement, plot_audit, plot_scores
 from pymc_bpls.plots_remainder import plot_remainder
 
 __all__ = [
@@ -37,6 +38,9 @@ __all__ = [
     "RowError",
     "encode_labels",
     "load_dataset",
+    "plot_agreement",
+    "plot_audit",
     "plot_remainder",
+    "plot_scores",
     "simulate",
 ]

@@ -1,6 +1,8 @@
-"""Figures. Each function returns a `matplotlib.figure.Figure` and leaves pyplot's global state alone."""
+"""The demo's figure, and what all figures share: colours, panels, and their finish. No global style is changed."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -19,9 +21,32 @@ _STYLES: dict[str, tuple[str, str]] = {
     "predictive": ("#E69F00", "-."),
     "random": ("#7F7F7F", "-"),
 }
+#: Okabe and Ito's palette in the order in which series take it.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#7F7F7F")
 _OTHER = ("#F0E442", ":")
 _FONT = 13
 _BAND = 0.12
+
+
+def panels(rows: int, columns: int, size: tuple[float, float], axes: Any = None, **options: Any) -> np.ndarray:
+    """`axes` as an array (rows, columns), or panels of a new figure of pyplot's, which notebooks show by themselves."""
+    if axes is not None:
+        given = np.asarray(axes, dtype=object)
+        if given.size != rows * columns:
+            raise ValueError(f"axes= holds {given.size} panels and the figure needs {rows} by {columns}. Give as many.")
+        return given.reshape(rows, columns)
+    import matplotlib.pyplot as plt
+
+    ratios = {"height_ratios": options.pop("height_ratios")} if "height_ratios" in options else {}
+    _, grid = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, gridspec_kw=ratios, **options)
+    return np.asarray(grid)
+
+
+def tidy(panel: Axes) -> None:
+    """A light grid and no box."""
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.grid(color="0.92", linewidth=0.8)
+    panel.set_axisbelow(True)
 
 
 def plot_accuracy(results: xr.Dataset) -> Figure:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 # Okabe and Ito's palette, which the colour-blind can tell apart. The dropped term and ibpls − exact nearly coincide, so that
@@ -70,10 +69,12 @@ def plot_remainder(data: xr.Dataset, *, axes: Any = None) -> np.ndarray:
 
 
 def _own_panels(count: int) -> np.ndarray:
-    """As many panels in two columns on a figure of their own."""
+    """As many panels in two columns on a new figure of pyplot's."""
     columns = min(count, 2)
     rows = -(-count // columns)
-    figure = Figure(figsize=(5.8 * columns, 5.6 * rows), layout="constrained")
+    import matplotlib.pyplot as plt
+
+    figure = plt.figure(figsize=(5.8 * columns, 5.6 * rows), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
     for spare in grid[count:]:
         spare.remove()

@@ -1,0 +1,93 @@
+"""The structure of figures of scores and audits."""
+
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import xarray as xr
+
+import pymc_bpls as bpls
+
+matplotlib.use("agg")
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    before = dict(matplotlib.rcParams)
+    yield
+    plt.close("all")
+    assert dict(matplotlib.rcParams) == before
+
+
+@pytest.fixture(scope="module")
+def audit(sim1, sim1_informed):
+    values = {"log_ppp": sim1.candidates["grid_log_ppp"].to_numpy(), "pseudo_label": sim1.pseudo, "mcse": np.full(sim1.m, 1e-3)}
+    exact = xr.Dataset({name: ("candidate", value) for name, value in values.items()}, {"candidate": sim1.pool})
+    return sim1_informed.audit(["ppp", "ibpls", "variance", "likelihood", "ubpls"], exact=exact, random_seed=0)
+
+
+def points(panel):
+    """Points that are drawn as circles, filled and open together."""
+    lines = [line for line in panel.get_lines() if line.get_marker() == "o"]
+    return np.concatenate([np.asarray(line.get_xydata()) for line in lines])
+
+
+def test_an_audit_is_a_column_of_values_and_errors_for_each_criterion(audit):
+    grid = bpls.plot_audit(audit)
+    assert grid.shape == (2, 3)
+    assert [panel.get_title().split(":")[0] for panel in grid[0]] == ["ppp", "ibpls", "likelihood"]
+    found = audit.candidates.sel(criterion="ibpls")
+    exact, error = found["log_ppp"].to_numpy(), found["error"].to_numpy()
+    for panel, values in ((grid[0, 1], exact + error), (grid[1, 1], error)):
+        drawn = points(panel)
+        np.testing.assert_allclose(np.sort(drawn, axis=0), np.sort(np.column_stack([exact, values]), axis=0))
+        assert panel.containers
+    assert "25 candidates" in grid[1, 0].get_xlabel()
+    assert "nats" in grid[0, 0].get_ylabel()
+
+
+def test_flagged_candidates_are_open(audit):
+    panel = bpls.plot_audit(audit, criteria=["ppp"])[0, 0]
+    opened = [line for line in panel.get_lines() if line.get_label() == "flagged candidate"]
+    assert len(opened[0].get_xdata()) == (audit.candidates["flags"] != "").sum()
+    assert opened[0].get_markerfacecolor() == "white"
+
+
+def test_given_axes_come_back(audit):
+    figure, axes = plt.subplots(2, 1)
+    assert (bpls.plot_audit(audit, criteria=["ubpls"], axes=axes).ravel() == axes).all()
+    assert len(figure.axes) == 2
+    with pytest.raises(ValueError, match="axes= holds 2 panels and the figure needs 2 by 3"):
+        bpls.plot_audit(audit, axes=axes)
+
+
+def test_what_has_no_errors_is_not_drawn(audit):
+    with pytest.raises(bpls.CriterionError, match=r"criteria= names \['variance'\], which have no errors"):
+        bpls.plot_audit(audit, criteria=["variance"])
+
+
+def test_scores_are_ranked_beside_each_other(sim1_informed):
+    scores = {"ppp": sim1_informed.score(labels="all"), "ibpls": sim1_informed.score("ibpls")}
+    grid = bpls.plot_scores(scores, top=6)
+    assert grid.shape == (2,)
+    first, second = grid[0].get_lines()
+    assert len(first.get_xdata()) == 6
+    assert first.get_xdata()[0] == 0
+    assert (np.diff(first.get_xdata()) <= 0).all()
+    assert first.get_marker() != second.get_marker()
+    best = int(np.argmax(scores["ppp"]["score"].max("label").to_numpy()))
+    name = scores["ppp"]["index"].to_numpy()[best]
+    assert grid[0].get_yticklabels()[0].get_text() == f"{name}: {scores['ppp']['pseudo_label'].to_numpy()[best]}"
+    assert "class-sum error" in grid[1].get_xlabel()
+    assert bpls.plot_scores(scores["ibpls"]).shape == (1,)
+
+
+def test_agreement_is_drawn_against_the_rows_in_d(small):
+    run = small.self_train("variance", rounds=6, progressbar=False)
+    along = small.audit_along(run, every=2, criteria=["ppp", "ibpls"], random_seed=0, progressbar=False)
+    left, right = bpls.plot_agreement(along)
+    assert [text.get_text() for text in left.get_legend().get_texts()] == ["ppp", "ibpls"]
+    drawn = next(line for line in right.get_lines() if line.get_label() == "reliable reference")
+    np.testing.assert_allclose(drawn.get_ydata(), along.rounds["run_regret"])
+    np.testing.assert_allclose(drawn.get_xdata(), [12, 14, 16])
+    assert left.get_xlabel() == right.get_xlabel() == "rows in D"

@@ -1,0 +1,176 @@
+"""The study of Supplement F: its self-training, its store and its report, on a tiny setting."""
+
+import json
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from pymc_bpls.criteria import LAPLACE
+from pymc_bpls.runs import History
+from pymc_bpls.scoring import ranking
+from pymc_bpls.selftraining import Plan, Run
+from validation.simplified import compute as computing
+from validation.simplified.__main__ import main
+from validation.simplified.repetition import EVERY, repeat
+from validation.simplified.rounds import _SCORING, CRITERIA, FULL, SIMPLIFIED, SelfTraining, choose
+from validation.simplified.settings import QUICK, SETTINGS, Setting, declare
+from validation.simplified.store import Store
+from validation.simplified.summary import Interval, Summary
+
+TINY = Setting("banknote", 40)
+
+
+@cache
+def record():
+    """One repetition, as it comes back from disk."""
+    return json.loads(json.dumps(repeat(TINY, 0)))
+
+
+@pytest.fixture
+def computed(monkeypatch):
+    """The cells that are computed, none of them in truth."""
+    cells = []
+    monkeypatch.setattr(computing, "repeat", lambda setting, number: cells.append((setting, number)) or fake(setting, number))
+    return cells
+
+
+def fake(setting, number):
+    """A record with the lengths of `setting`, in which the full criterion gains and the simplified one does not."""
+    n_test, _, candidates = setting.sizes
+    start = n_test // 2
+    regret = {"pareto_k": 0.3 if number else 0.9, "proposal": "ep", FULL: [0.1, 0.01], SIMPLIFIED: [0.3, 0.02]}
+    return {
+        "right": {FULL: [start, *[start + 2 + number % 2] * candidates], SIMPLIFIED: [start] * (candidates + 1)},
+        "true_labels": dict.fromkeys(CRITERIA, candidates),
+        "lost": 0,
+        "differ": [1, 0] * (candidates // 2),
+        "regret": [{"round": 0, **regret, "difference": [0.2, 0.01]}],
+        "seconds": 1.0,
+    }
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.key)
+def test_sizes_are_the_protocol_s(setting):
+    test, labeled, candidates = setting.sizes
+    assert test + labeled + candidates == setting.n and abs(test - setting.n / 2) <= 0.5
+    assert abs(candidates - 0.8 * (setting.n - test)) <= 0.5
+
+
+def test_splits_are_disjoint_and_new_in_every_repetition():
+    declared = declare(TINY.source)
+    splits = [declared.split(TINY, number) for number in range(3)]
+    for split in splits:
+        rows = np.concatenate([split.labeled.positions, split.candidates, split.test.positions])
+        assert len(np.unique(rows)) == TINY.n and set(split.labeled.codes) == {0, 1}
+    assert not np.array_equal(splits[0].candidates, splits[1].candidates)
+
+
+def test_shared_refits_choose_as_two_scorings_do():
+    declared = declare(TINY.source)
+    labeled, candidates, _ = declared.split(TINY, 1)
+    for _ in range(4):
+        mode = declared.scorer.fit(labeled)
+        choices = choose(declared.scorer, labeled, mode, candidates)
+        for name in CRITERIA:
+            settings = replace(_SCORING, criterion=LAPLACE[name])
+            scores, _ = declared.scorer.score(settings, labeled, mode, candidates)
+            assert ranking(scores["score"])[0][0, 0] == choices.best[name]
+        best = choices.best[FULL]
+        labeled = labeled.with_rows(candidates[[best]], choices.codes[[best]], 1.0)
+        candidates = np.delete(candidates, best)
+
+
+def test_runs_are_those_of_the_package():
+    declared = declare(TINY.source)
+    split = declared.split(TINY, 0)
+    training = SelfTraining(declared.scorer, split)
+    for name in CRITERIA:
+        mine = list(training.run(name))
+        plan = Plan(None, 1, [], None, 1.0, split.test)
+        history = History()
+        run = Run(declared.scorer, replace(_SCORING, criterion=LAPLACE[name]), plan, split.labeled, split.candidates, history)
+        run.go(lambda added: None)
+        chosen = [int(each.candidates[each.choices.best[name]]) for each in mine[:-1]]
+        assert chosen == [step["candidate"] for step in history.steps]
+        accuracies = [each.right / len(split.test.positions) for each in mine]
+        assert accuracies == pytest.approx([model["accuracy"] for model in history.models])
+
+
+def test_a_repetition_end_to_end():
+    found, (_, _, candidates) = record(), TINY.sizes
+    for name in CRITERIA:
+        assert len(found["right"][name]) == candidates + 1
+        assert 0 <= found["true_labels"][name] <= candidates
+    assert found["right"][FULL][0] == found["right"][SIMPLIFIED][0]
+    assert len(found["differ"]) == candidates - 1 and found["lost"] == 0
+    assert [each["round"] for each in found["regret"]] == list(range(0, candidates - 1, EVERY))
+    for each in found["regret"]:
+        (full, error), (simplified, _), (difference, _) = (each[name] for name in (*CRITERIA, "difference"))
+        assert full >= 0 and simplified >= 0 and 0 <= error < 0.1
+        assert difference == pytest.approx(simplified - full, abs=1e-6)
+        assert found["differ"][each["round"]] or difference == 0
+
+
+def test_resuming_computes_nothing_twice(tmp_path, computed):
+    store = Store(tmp_path)
+    computing.compute(QUICK, 1, store)
+    assert computed == [(setting, 0) for setting in QUICK]
+    computing.compute(QUICK, 2, store)
+    assert computed == [(setting, number) for number in range(2) for setting in QUICK]
+    computing.compute(QUICK, 2, store)
+    assert len(computed) == 4
+    assert store.read(QUICK[0])[1] == fake(QUICK[0], 1)
+
+
+def test_what_is_finished_survives_an_interruption(tmp_path, monkeypatch, capsys):
+    def stop(setting, number):
+        if number:
+            raise KeyboardInterrupt
+        return fake(setting, number)
+
+    monkeypatch.setattr(computing, "repeat", stop)
+    main(["--quick", "--folder", str(tmp_path)])
+    store = Store(tmp_path / "results" / "simplified")
+    assert store.missing(QUICK, 2) == [(setting, 1) for setting in QUICK]
+    assert "Interrupted" in capsys.readouterr().out
+    assert "(no interval)" in (tmp_path / "reports" / "simplified.md").read_text()
+
+
+def test_results_of_another_protocol_are_refused(tmp_path):
+    store = Store(tmp_path)
+    store.add(TINY, 0, fake(TINY, 0))
+    path = store.path(TINY)
+    path.write_text(path.read_text().replace('"draws":', '"draws":1'))
+    with pytest.raises(ValueError, match="another protocol"):
+        store.read(TINY)
+
+
+def test_the_report_is_written_from_the_results(tmp_path, computed):
+    main(["--quick", "--folder", str(tmp_path)])
+    text = (tmp_path / "reports" / "simplified.md").read_text()
+    assert text.startswith("# Simplified versus full\n") and (tmp_path / "reports" / "simplified.png").stat().st_size > 10_000
+    headers = [line for line in text.splitlines() if line.startswith("| setting |")]
+    assert len(headers) == 3 and all("| repetitions |" in header for header in headers)
+    assert f"| {QUICK[0].title} | 2 |" in text and "nan" not in text
+    assert "By final accuracy, `ppp` is better in 0 of 2 settings" in text
+
+
+def test_a_summary_of_known_numbers():
+    summary = Summary(TINY, {number: fake(TINY, number) for number in range(4)})
+    gains = 100 * np.array([2, 3, 2, 3]) / TINY.sizes[0]
+    interval = summary.final_difference
+    expected = stats.t.interval(0.95, 3, gains.mean(), stats.sem(gains))
+    assert (interval.low, interval.high) == pytest.approx(expected) and interval.sign == 1
+    assert summary.gain(SIMPLIFIED).sign == 0 and summary.alike == 0
+    assert summary.differ.mean == pytest.approx(50)
+    assert (summary.measured, summary.excluded) == (4, 1)
+    regret = summary.regret("difference")
+    assert regret.interval.mean == pytest.approx(0.2) and regret.monte_carlo == pytest.approx(0.01 / np.sqrt(3))
+
+
+def test_signs_of_intervals():
+    for values, sign in (([1.0, 1.1, 1.2], 1), ([-1.0, 1.0, 0.1], 0), ([-1.0, -1.1, -1.2], -1), ([1.0], 0)):
+        assert Interval.of(np.array(values)).sign == sign
