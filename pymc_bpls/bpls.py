@@ -105,7 +105,7 @@ class BPLS:
             index=index,
             initvals=initvals,
         )
-        self._compiler = Compiler()
+        self._compiler = Compiler(self._problem.density.store)
         self._scorer = Scorer(self._problem, Engine(self._problem.density, self._compiler), predictor)
         self._warn(unlabeled)
 
@@ -136,7 +136,7 @@ class BPLS:
 
     @property
     def compilations(self) -> xr.Dataset:
-        """What was compiled so far and for how many seconds."""
+        """What was compiled so far and for how many seconds; models of one structure share what was compiled before."""
         log = self._compiler.log
         return xr.Dataset(
             {

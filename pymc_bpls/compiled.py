@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from pymc_bpls.sharing import Store
 from pymc_bpls.threads import side_by_side
 
 
@@ -26,23 +27,22 @@ class Compilation:
 class Compiler:
     """Compiles each function once for each set of shapes, and keeps the record in `log`.
 
-    A name stands for one function: the first that comes under it is kept. `announce` is called with a sentence before each
-    compilation.
+    A name stands for one function: the first that comes under it is kept, in `store`, which models of one structure share.
+    `announce` is called with a sentence before each compilation.
     """
 
+    store: Store = field(default_factory=Store)
     announce: Callable[[str], None] | None = None
     log: list[Compilation] = field(default_factory=list)
-    _functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
-    _seen: set[Any] = field(default_factory=set)
 
     def __call__(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """`function(*arguments)`, compiled, as NumPy arrays."""
-        jitted = self._functions.get(name)
+        jitted = self.store.functions.get(name)
         if jitted is None:
-            jitted = self._functions[name] = jax.jit(function)
+            jitted = self.store.functions[name] = jax.jit(function)
         leaves = jax.tree.leaves(arguments)
         key = (name, *(leaf.shape for leaf in leaves))
-        result = jitted(*arguments) if key in self._seen else self._first(name, jitted, arguments, key)
+        result = jitted(*arguments) if key in self.store.seen else self._first(name, jitted, arguments, key)
         return jax.tree.map(np.asarray, result)
 
     def _first(self, name: str, jitted: Callable[..., Any], arguments: Any, key: Any) -> Any:
@@ -51,7 +51,7 @@ class Compiler:
         start = time.perf_counter()
         result = jax.block_until_ready(jitted(*arguments))
         self.log.append(Compilation(name, key[1:], time.perf_counter() - start))
-        self._seen.add(key)
+        self.store.seen.add(key)
         return result
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -24,6 +25,7 @@ from pymc_bpls.errors import ModelError, RowError
 from pymc_bpls.jaxify import jaxify
 from pymc_bpls.labels import Classes
 from pymc_bpls.predictors import Predictors, find_predictors
+from pymc_bpls.sharing import LIBRARY, Store, Structure
 from pymc_bpls.slicing import (
     PLAIN,
     RowGraph,
@@ -72,6 +74,7 @@ class Density:
 
     `row(theta, label, *rows)` is ℓ of one row, its inputs with leading dimension 1; `data` are the table's row inputs, its
     positions first, then the values of the leaves of `graph`. Where that is not sliced, `row` evaluates the whole table.
+    `store` holds what was compiled of them.
     """
 
     row: Callable[..., jax.Array]
@@ -83,6 +86,7 @@ class Density:
     parameters: Parameters
     start: np.ndarray
     predictors: Predictors | None
+    store: Store
 
     @property
     def dimension(self) -> int:
@@ -153,26 +157,51 @@ def make_density(
     table = table_graph(source, log_lik)
     graph, row = _verified(source, log_lik, table, classes, _start(model, initial))
     theta, parts = source.theta()
+    start = _start(model, initial)
+    terms = remake(prior_terms, {**held_constant(prior_terms, source), **parts})
+    make = partial(_functions, graph, row, theta, terms, start)
+    structure = Structure([theta, graph.theta, graph.label, *graph.rows], [*terms, graph.log_lik], classes.values)
+    functions: Functions = LIBRARY.get(structure, make) if graph.sliced else make()
+    if functions.predictors is not None and not functions.predictors.hold_on(graph, start):
+        functions = make()
     names = [v.name for v in (*model.free_RVs, *model.potentials)]
-    priors = jaxify([theta], remake(prior_terms, {**held_constant(prior_terms, source), **parts}))
-
-    def prior(theta: jax.Array) -> jax.Array:
-        return sum((term.sum() for term in map(jnp.asarray, priors(theta))), jnp.zeros(()))
 
     def not_finite(theta: np.ndarray) -> list[str]:
-        return [name for name, term in zip(names, priors(jnp.asarray(theta)), strict=False) if not np.isfinite(term).all()]
+        values = functions.priors(jnp.asarray(theta))
+        return [name for name, term in zip(names, values, strict=False) if not np.isfinite(term).all()]
 
     return Density(
-        row=row,
-        prior=prior,
+        row=functions.row,
+        prior=functions.prior,
         not_finite=not_finite,
         data=graph.data,
         graph=graph,
         class_values=classes.values,
         parameters=_parameters(model, source),
-        start=_start(model, initial),
-        predictors=find_predictors(graph, _start(model, initial)),
+        start=start,
+        predictors=functions.predictors,
+        store=functions.store,
     )
+
+
+@dataclass(frozen=True)
+class Functions:
+    """What depends on the structure of a model alone, and not on its table."""
+
+    row: Callable[..., jax.Array]
+    priors: Callable[..., Any]
+    predictors: Predictors | None
+    store: Store
+
+    def prior(self, theta: jax.Array) -> jax.Array:
+        """log π(θ)."""
+        return sum((term.sum() for term in map(jnp.asarray, self.priors(theta))), jnp.zeros(()))
+
+
+def _functions(
+    graph: RowGraph, row: Callable[..., jax.Array], theta: Variable, prior_terms: list[Variable], start: np.ndarray
+) -> Functions:
+    return Functions(row, jaxify([theta], prior_terms), find_predictors(graph, start), Store())
 
 
 def held_constant(outputs: list[Variable], source: Source) -> dict[Variable, Variable]:

@@ -9,8 +9,9 @@ Derivatives in η (p of them, elementwise) and matrix products then replace deri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import jax
 import jax.numpy as jnp
@@ -42,6 +43,36 @@ class Predictors:
     log_lik: Callable[..., jax.Array]
     size: int
     inputs: tuple[int, ...]
+
+    @cached_property
+    def _eta_of_rows(self) -> Callable[..., jax.Array]:
+        return jax.jit(jax.vmap(lambda theta, row: self.eta(theta, *(values[None] for values in row)), (None, 0)))
+
+    def hold_on(self, graph: RowGraph, start: np.ndarray) -> bool:
+        """Whether η is affine in θ on the rows of `graph`, which may be of another table than that on which it was found."""
+        rng = np.random.default_rng(0)
+        some = rng.choice(_finite_rows(graph), _ROWS)
+        rows = tuple(values[some] for values in graph.data)
+        for first, second in _far_pairs(rng, start):
+            at_first, at_second = (np.asarray(self._eta_of_rows(theta, rows)) for theta in (first, second))
+            for t in _MIXES:
+                mixed = np.asarray(self._eta_of_rows(t * first + (1 - t) * second, rows))
+                if not _is_mix(mixed, at_first, at_second, t):
+                    return False
+        return True
+
+
+def _far_pairs(rng: np.random.Generator, start: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Pairs of points around the start, near and far."""
+    for _ in range(_PAIRS):
+        first, second = (start + rng.normal(size=len(start)) * rng.choice([0.5, 3.0]) for _ in range(2))
+        yield first, second
+
+
+def _is_mix(mixed: np.ndarray, first: np.ndarray, second: np.ndarray, t: float) -> bool:
+    """Whether a value at tθ + (1 − t)θ' is the same mixture of those at θ and θ'."""
+    scale = 1e-300 + np.abs(first).max() + np.abs(second).max()
+    return bool(np.abs(mixed - (t * first + (1 - t) * second)).max() <= _TOLERANCE * scale)
 
 
 def find_predictors(graph: RowGraph, start: np.ndarray) -> Predictors | None:
@@ -147,15 +178,12 @@ def _affine(graph: RowGraph, tested: Sequence[Variable], start: np.ndarray) -> l
     with np.errstate(all="ignore"):
         for row in rng.choice(_finite_rows(graph), _ROWS):
             inputs = [values[row : row + 1] for values in graph.data]
-            for _ in range(_PAIRS):
-                first, second = (start + rng.normal(size=len(start)) * rng.choice([0.5, 3.0]) for _ in range(2))
+            for first, second in _far_pairs(rng, start):
                 at_first, at_second = function(first, *inputs), function(second, *inputs)
                 for t in _MIXES:
                     mixed = function(t * first + (1 - t) * second, *inputs)
                     for i, (value, v1, v2) in enumerate(zip(mixed, at_first, at_second, strict=True)):
-                        scale = 1e-300 + np.abs(v1).max() + np.abs(v2).max()
-                        error = np.abs(value - (t * v1 + (1 - t) * v2)).max()
-                        passed[i] &= bool(error <= _TOLERANCE * scale)
+                        passed[i] &= _is_mix(value, v1, v2, t)
     return [variable for variable, good in zip(tested, passed, strict=True) if good]
 
 

@@ -258,7 +258,7 @@ def _by_autodiff(engine: Engine, parts: Sequence[Rows]) -> Expect:
     """Any model, or any prior: averages over draws of θ of derivatives by autodiff."""
     z = antithetic_draws(engine.density.dimension).reshape(-1, _DRAWS_AT_ONCE, engine.density.dimension)
     apart = engine.route.apart
-    name = "expectations" if parts else "expectations of the prior"
+    name = f"expectations{'' if parts else ' of the prior'}{', column by column' if apart else ''}"
 
     def averages(mean: jax.Array, factor: jax.Array, z: jax.Array, *rows: Rows) -> tuple[jax.Array, ...]:
         function = engine.weighted([(1.0, part) for part in rows], prior=True)
