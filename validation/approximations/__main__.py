@@ -26,6 +26,7 @@ from validation.approximations.report import draw, write
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
+REPORTS = HERE.parent / "reports"
 DRAWS = 4000
 
 
@@ -105,8 +106,8 @@ def main() -> None:
                 results[case.name] = measure(case)
             RESULTS.write_text(json.dumps(results, indent=1) + "\n")
             console.print(case.name, results[case.name])
-    write(results, HERE / "RESULTS.md")
-    draw(results, HERE / "approximations.png")
+    write(results, REPORTS / "approximations.md")
+    draw(results, REPORTS / "approximations.png")
 
 
 if __name__ == "__main__":

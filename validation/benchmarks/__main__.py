@@ -1,4 +1,4 @@
-"""All benchmarks: `python -m validation.benchmarks`. Writes `results.json` as it goes and `RESULTS.md` at the end.
+"""All benchmarks: `python -m validation.benchmarks`. Writes `results.json` as it goes and `reports/benchmarks.md` at the end.
 
 What is in `results.json` already is not measured again: delete it to start anew.
 """
@@ -18,6 +18,7 @@ from validation.benchmarks.report import write
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
+REPORTS = HERE.parent / "reports"
 CASES = ("simulation-100", "simulation-400", "simulation-1000", "ionosphere")
 SMALL = "gaussian-20-80-20"
 RUNS = ("simulation-100", "simulation-400", "ionosphere")
@@ -72,7 +73,7 @@ def main() -> None:
             results["machine"] = machine()
             RESULTS.write_text(json.dumps(results, indent=1) + "\n")
             console.print(key, results[key])
-    write(results, HERE / "RESULTS.md")
+    write(results, REPORTS / "benchmarks.md")
 
 
 if __name__ == "__main__":
