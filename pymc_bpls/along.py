@@ -24,7 +24,7 @@ from pymc_bpls.laplace import Mode
 from pymc_bpls.rows import Labeled
 from pymc_bpls.runs import History, history_dataset, read_history
 from pymc_bpls.scoring import Pairs, Scorer, Settings, Warm
-from pymc_bpls.selftraining import ClassBalance, HeldOut, Plan, Run
+from pymc_bpls.selftraining import CALLABLE, ClassBalance, HeldOut, Plan, Run, read_weight
 from pymc_bpls.truth import Truth, from_tree
 
 #: What is audited along a run by default.
@@ -119,7 +119,7 @@ class Track:
 
 
 def read_track(run: xr.DataTree, scorer: Scorer) -> Track:
-    """A run as `self_train` returned it.
+    """A run as `self_train` returned it; where a function weighted its pseudo-labels, exact selection takes their mean weight.
 
     Raises
     ------
@@ -133,7 +133,13 @@ def read_track(run: xr.DataTree, scorer: Scorer) -> Track:
     test = HeldOut(held_out, problem.codes(run["test"]["label"].to_numpy())) if inside else None
     attrs, shares = run.attrs, run.attrs["class_balance"]
     balance = None if isinstance(shares, str) else ClassBalance(np.asarray(shares, dtype=float))
-    plan = Plan(None, int(attrs["batch_size"]), [], balance, float(attrs["pseudo_weight"]), test)
+    weights = end.weights[len(problem.labeled) :]
+    weight = (
+        float(weights.mean())
+        if attrs["pseudo_weight"] == CALLABLE and len(weights)
+        else read_weight(attrs["pseudo_weight"], None)
+    )
+    plan = Plan(None, int(attrs["batch_size"]), [], balance, weight, test)
     settings = find_settings("ppp", "vi", "map", attrs["labels"], None)
     pool = np.setdiff1d(problem.table.candidates, held_out)
     return Track(scorer, settings, plan, problem.labeled, end, pool, history)

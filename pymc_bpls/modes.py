@@ -31,6 +31,18 @@ def find_modes(engine: Engine, labeled: Labeled, k: int) -> list[Mode]:
     return found
 
 
+def other_modes(engine: Engine, labeled: Labeled) -> tuple[int, float] | None:
+    """How many modes of the posterior were found, and the share of their mass, by Laplace's method, of the one that the model's
+    start leads to; None where the others hold next to nothing.
+    """
+    modes = find_modes(engine, labeled, 1)
+    if len(modes) < 2:
+        return None
+    log_mass = np.array([mode.log_integral for mode in modes])
+    share = float(np.exp(log_mass[0] - logsumexp(log_mass)))
+    return (len(modes), share) if share < 1 - _MASS else None
+
+
 def unvisited_modes(engine: Engine, labeled: Labeled, k: int, draws: Weighted) -> list[str]:
     """A reason to distrust draws of p_k where a mode with mass, by Laplace's method, is nearest to none of them."""
     modes = find_modes(engine, labeled, k)

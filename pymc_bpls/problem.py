@@ -52,6 +52,11 @@ class Problem:
     hidden: int
 
     @property
+    def distribution(self) -> str:
+        """What kind of random variable the target is."""
+        return type(self.model[self.name].owner.op).__name__
+
+    @property
     def label(self) -> Variable:
         """What holds the labels in the model's graph."""
         return self.source.label

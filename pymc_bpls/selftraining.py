@@ -18,6 +18,8 @@ from pymc_bpls.runs import History, history_dataset
 from pymc_bpls.scoring import Scorer, Settings, Warm, ranking
 
 Stop = Callable[[xr.Dataset], str | None]
+#: What a run keeps in place of a function that cannot be kept.
+CALLABLE = "a function of the score"
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Plan:
     batch_size: int
     stop: Sequence[Stop]
     balance: ClassBalance | None
-    pseudo_weight: float
+    pseudo_weight: float | Callable[[float], float]
     test: HeldOut | None
 
     def __post_init__(self) -> None:
@@ -63,8 +65,20 @@ class Plan:
             raise CriterionError(f"rounds={self.rounds} is no number of rounds. Give 0 or more, or None for all.")
         if not (isinstance(self.batch_size, int | np.integer) and self.batch_size >= 1):
             raise CriterionError(f"batch_size={self.batch_size} is no number of rows to add. Give 1 or more.")
-        if not (np.isfinite(self.pseudo_weight) and self.pseudo_weight > 0):
-            raise CriterionError(f"pseudo_weight={self.pseudo_weight} is not a positive number. Use 1 for a full row.")
+        if not callable(self.pseudo_weight):
+            self.weight(0.0)
+
+    def weight(self, score: float) -> float:
+        """Of a row that was chosen by this score."""
+        given = self.pseudo_weight(score) if callable(self.pseudo_weight) else self.pseudo_weight
+        if not (np.ndim(given) == 0 and np.isfinite(given) and given > 0):
+            what = (
+                f"pseudo_weight= gave {given!r} for the score {score:.4g}, which"
+                if callable(self.pseudo_weight)
+                else (f"pseudo_weight={given}")
+            )
+            raise CriterionError(f"{what} is not a positive number. Use 1 for a full row.")
+        return float(given)
 
 
 @dataclass
@@ -132,6 +146,7 @@ class Run:
         number = self.history.steps[-1]["round"] + 1 if self.history.steps else 1
         for place in chosen:
             candidate, code = pairs[place]
+            weight = self.plan.weight(float(values[place]))
             others = values[pairs[:, 0] != candidate]
             self.history.steps.append(
                 {
@@ -143,7 +158,7 @@ class Run:
                     "n_labeled": len(self.labeled) + 1,
                 }
             )
-            self.labeled = self.labeled.with_rows(self.candidates[[candidate]], np.array([code]), self.plan.pseudo_weight)
+            self.labeled = self.labeled.with_rows(self.candidates[[candidate]], np.array([code]), weight)
         self.candidates = np.delete(self.candidates, pairs[chosen, 0])
         return len(chosen)
 
@@ -184,6 +199,15 @@ def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, HeldOut | None]:
                 "Test on rows that carry -1 in the model."
             )
     return scorer, HeldOut(positions, problem.encode(labels, len(positions)))
+
+
+def read_weight(kept: Any, given: Callable[[float], float] | None) -> float | Callable[[float], float]:
+    """The weight of pseudo-labels in a run that goes on: what it kept, or the function that is given again."""
+    if kept == CALLABLE and given is None:
+        raise CriterionError(
+            "The run weighted pseudo-labels by a function, which is not kept. Give it again in pseudo_weight=."
+        )
+    return given if kept == CALLABLE and given is not None else float(kept)
 
 
 def read_balance(class_balance: Any, scorer: Scorer) -> ClassBalance | None:

@@ -11,6 +11,7 @@ from sklearn.metrics import log_loss
 
 import pymc_bpls as bpls
 from pymc_bpls import BPLSError, CriterionError, LabelError, RowError
+from pymc_bpls.sharing import LIBRARY
 
 N, M, TEST = 12, 8, np.arange(20, 26)
 
@@ -161,6 +162,24 @@ def test_pseudo_labels_enter_with_their_weight_and_are_scored_in_full(small, tab
     np.testing.assert_allclose(run["history"]["score"][0], small.score("probability")["score"].max(), atol=1e-12)
 
 
+def test_a_weight_may_be_a_function_of_the_score(small, tmp_path):
+    run = train(small, rounds=3, pseudo_weight=lambda score: 0.5 * score)
+    np.testing.assert_allclose(run["labeled"]["weight"][N:], 0.5 * run["history"]["score"])
+    with pytest.raises(CriterionError, match="weighted pseudo-labels by a function"):
+        small.resume(run, rounds=1, progressbar=False)
+    longer = small.resume(run, pseudo_weight=lambda score: 0.25 * score, rounds=1, progressbar=False)
+    np.testing.assert_allclose(longer["labeled"]["weight"][-1], 0.25 * longer["history"]["score"][-1])
+    audit = small.audit_along(run, every=1, criteria=["ppp[ep]"], random_seed=0, progressbar=False)
+    assert audit.tree["exact_run"].sizes["step"] == 3
+
+
+def test_a_weight_that_is_no_weight_ends_the_run_in_words(small):
+    run = train(small, rounds=3, pseudo_weight=lambda score: -score)
+    assert run["history"].sizes["step"] == 0
+    assert "pseudo_weight= gave -" in run.attrs["stop_reason"]
+    assert "is not a positive number" in run.attrs["stop_reason"]
+
+
 @pytest.fixture(scope="module")
 def with_container(table):
     X, y, _ = table
@@ -239,6 +258,7 @@ def test_an_interrupted_run_returns_what_was_done(small, test_rows, whole):
 
 
 def test_compilations_grow_at_most_with_the_logarithm_of_the_rounds(table):
+    LIBRARY.shelf.clear()
     X, y, truth = table
     pls = bpls.BPLS(logistic(X, y))
     run = train(pls, "ppp", test=(TEST, truth[TEST]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pymc as pm
@@ -12,8 +13,14 @@ import zoo
 from pytensor.compile.mode import Mode
 
 import pymc_bpls as bpls
+from pymc_bpls.forms import find_settings
 
-pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS:UserWarning"),
+    # what is warned of has tests of its own below
+    pytest.mark.filterwarnings("ignore:.*modes of the posterior were found:pymc_bpls.BPLSWarning"),
+    pytest.mark.filterwarnings("ignore:.*is a Beta-Binomial of one trial:pymc_bpls.BPLSWarning"),
+]
 
 PYTHON = Mode(linker="py", optimizer="fast_compile")
 CANDIDATE = int(zoo.CANDIDATES[4])
@@ -108,6 +115,61 @@ def test_ppp_of_each_class_is_that_of_a_refit_by_scipy(declared):
     expected = value_and_gradient(theta)[0] - 0.5 * np.linalg.slogdet(hessian)[1]
     assert np.linalg.eigvalsh(hessian)[0] > 0
     np.testing.assert_allclose(float(scores["score"].sel(label=label)), expected, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_structured_refits_are_those_of_the_general_path(declared):
+    _, pls = declared
+    scorer = pls._scorer
+    if scorer.engine.by_predictors is None:
+        assert pls._problem.density.predictors is None
+        return
+    general = replace(scorer, engine=replace(scorer.engine, structured=False))
+    settings, labeled = find_settings("ppp", "laplace", "map", "predicted", None), pls._problem.labeled
+    mode, rows = scorer.fit(labeled), zoo.CANDIDATES[:3]
+    one, other = (each.score(settings, labeled, mode, rows)[0]["score"].to_numpy() for each in (scorer, general))
+    np.testing.assert_allclose(one, other, rtol=0, atol=1e-8)
+
+
+@pytest.mark.slow
+def test_approximations_without_refits_are_near_the_exact_values(declared):
+    """Within 5% of the range and four Monte Carlo errors of importance sampling that k-hat trusts."""
+    kind, pls = declared
+    tree = pls.exact(method="psis", draws=2000, random_seed=0, absolute=False)
+    exact, error = tree["exact"]["log_predictive"].to_numpy(), float(tree["exact"]["mcse"].max())
+    if not kind.local:
+        assert tree.attrs["reliable"] == 1
+    takes_ep = pls._scorer.engine.separable_prior is not None and pls._problem.density.predictors.size == 1
+    for approximation in ("ep", "vi") if takes_ep else ("vi",):
+        found = pls.score(approximation=approximation)["score"].to_numpy()
+        difference = (found - found.mean()) - (exact - exact.mean())
+        assert np.abs(difference).max() <= 0.05 * np.ptp(exact) + 4 * error
+
+
+def test_a_network_is_warned_of_as_local():
+    kind = zoo.ACCEPTED["tanh_network"]
+    with pytest.warns(
+        bpls.BPLSWarning, match=r"modes of the posterior were found, and the one in use holds 3\d% of their mass"
+    ):
+        bpls.BPLS(kind.table(), **kind.options).fit()
+
+
+def test_a_beta_binomial_of_one_trial_is_warned_of():
+    kind = zoo.ACCEPTED["beta_binomial_of_one_trial"]
+    with pytest.warns(bpls.BPLSWarning, match='"label" is a Beta-Binomial of one trial a row, which says nothing about its'):
+        bpls.BPLS(kind.table(), **kind.options)
+
+
+@pytest.mark.parametrize("name", zoo.POOLED)
+def test_one_table_and_a_pool_have_the_same_scores(name):
+    declare, labels = zoo.POOLED[name]
+    known = np.where(np.arange(zoo.N) < zoo.N_LABELED, labels, -1)
+    one = bpls.BPLS(declare(np.arange(zoo.N), known)).score()
+    model = declare(zoo.LABELED, labels[zoo.LABELED])
+    rows = {data: zoo.CONTAINERS[data][zoo.CANDIDATES] for data in zoo.CONTAINERS if data in model.named_vars}
+    pooled = bpls.BPLS(model, pool=rows).score()
+    np.testing.assert_allclose(one["score"], pooled["score"], rtol=0, atol=1e-10)
+    np.testing.assert_array_equal(one["pseudo_label"], pooled["pseudo_label"])
 
 
 def test_two_rounds_of_self_training_add_two_rows(declared):

@@ -403,6 +403,79 @@ def custom_distribution(rows, labels):
     return model
 
 
+# Declared with containers, so that rows can be appended by pool=
+
+CONTAINERS = {"X": X, "group": GROUP}
+POOLED: dict[str, tuple[Callable[[np.ndarray, np.ndarray], pm.Model], np.ndarray]] = {}
+
+
+def _pooled(labels: np.ndarray = BINARY) -> Callable[..., Any]:
+    def register(declare: Callable[..., pm.Model]) -> Callable[..., pm.Model]:
+        POOLED[declare.__name__] = declare, labels
+        return declare
+
+    return register
+
+
+def _held_linear(rows: np.ndarray) -> Any:
+    return pm.Normal("alpha", 0, 2) + pm.Data("X", X[rows]) @ pm.Normal("beta", 0, 1.5, shape=FEATURES)
+
+
+@_pooled()
+def held_logistic(rows, labels):
+    with pm.Model() as model:
+        pm.Bernoulli("label", logit_p=_held_linear(rows), observed=labels)
+    return model
+
+
+@_pooled()
+def held_cloglog(rows, labels):
+    with pm.Model() as model:
+        pm.Bernoulli("label", p=_cloglog(_held_linear(rows)), observed=labels)
+    return model
+
+
+@_pooled(ORDERED)
+def held_softmax(rows, labels):
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 1.5, shape=(FEATURES, 3))
+        pm.Categorical("label", logit_p=pm.Data("X", X[rows]) @ beta, observed=labels)
+    return model
+
+
+@_pooled(ORDERED)
+def held_ordinal(rows, labels):
+    with pm.Model() as model:
+        pm.OrderedLogistic("label", eta=_held_linear(rows), cutpoints=[-1.0, 1.0], observed=labels)
+    return model
+
+
+@_pooled()
+def held_groups(rows, labels):
+    with pm.Model() as model:
+        group = pm.Data("group", GROUP[rows])
+        tau, z = pm.HalfNormal("tau", 1), pm.Normal("z", 0, 1, shape=GROUPS)
+        pm.Bernoulli("label", logit_p=_held_linear(rows) + (tau * z)[group], observed=labels)
+    return model
+
+
+@_pooled()
+def held_contamination(rows, labels):
+    with pm.Model() as model:
+        guess = pm.Beta("guess", 1, 10)
+        pm.Bernoulli("label", p=guess / 2 + (1 - guess) * pm.math.sigmoid(_held_linear(rows)), observed=labels)
+    return model
+
+
+@_pooled()
+def held_network(rows, labels):
+    with pm.Model() as model:
+        first = pm.Normal("first", 0, 1, shape=(FEATURES, 2))
+        hidden = pt.tanh(pm.Data("X", X[rows]) @ first)
+        pm.Bernoulli("label", logit_p=hidden @ pm.Normal("second", 0, 1, shape=2), observed=labels)
+    return model
+
+
 # Refused, each with the words that the error must hold
 
 

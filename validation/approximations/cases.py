@@ -66,6 +66,50 @@ def spline(X: np.ndarray, y: np.ndarray) -> None:
     pm.Bernoulli("y", logit_p=basis @ pm.Normal("b", 0, 2.5, shape=basis.shape[1]), observed=y)
 
 
+def penalised_spline(X: np.ndarray, y: np.ndarray) -> None:
+    """A generalised additive model: a P-spline of each feature, second differences shrunk by a scale with a prior."""
+    eta = pm.Normal("intercept", 0, 2.5)
+    for j in range(X.shape[1]):
+        basis = SplineTransformer(n_knots=7, degree=3).fit_transform(X[:, [j]])
+        straight, wiggly = _by_roughness(basis)
+        smooth = pm.HalfNormal(f"smooth_{j}", 1)
+        eta = eta + straight @ pm.Normal(f"slope_{j}", 0, 2.5, shape=1)
+        eta = eta + wiggly @ (smooth * pm.Normal(f"wiggle_{j}", 0, 1, shape=wiggly.shape[1]))
+    pm.Bernoulli("y", logit_p=eta, observed=y)
+
+
+def _by_roughness(basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A spline's basis as its straight part (N, 1) and columns of equal roughness (N, K − 2), all centred."""
+    size = basis.shape[1]
+    differences = np.diff(np.eye(size), 2, axis=0)
+    wiggly = basis @ differences.T @ np.linalg.inv(differences @ differences.T)
+    straight = basis @ np.linspace(-1, 1, size)[:, None]
+    return straight - straight.mean(axis=0), wiggly - wiggly.mean(axis=0)
+
+
+def hilbert_space_gp(X: np.ndarray, y: np.ndarray) -> None:
+    """A Gaussian process in the first feature by twelve basis functions."""
+    length = pm.LogNormal("length", 0, 0.5)
+    basis, spectrum = pm.gp.HSGP(m=[12], c=1.5, cov_func=2.0**2 * pm.gp.cov.Matern52(1, ls=length)).prior_linearized(X[:, :1])
+    pm.Bernoulli("y", logit_p=basis @ (pm.Normal("b", 0, 1, shape=12) * spectrum), observed=y)
+
+
+def latent_gp(X: np.ndarray, y: np.ndarray) -> None:
+    """A Gaussian process in the first feature over all rows of the table."""
+    length = pm.LogNormal("length", 0, 0.5)
+    f = pm.gp.Latent(cov_func=2.0**2 * pm.gp.cov.Matern52(1, ls=length)).prior("f", X[:, :1], jitter=1e-4)
+    pm.Bernoulli("y", logit_p=f, observed=y)
+
+
+def curved(name: str, n: int, q: int, declare: Declare, *, candidates: int = CANDIDATES, seed: int = 0) -> Case:
+    """Uniform features with sinusoidal effects."""
+    rng = np.random.default_rng(seed)
+    rows = n + candidates
+    X = rng.uniform(-2, 2, size=(rows, q))
+    latent = 2.5 * np.sin(2 * X + np.arange(q)).sum(axis=1) + rng.logistic(size=rows)
+    return Case(name, X, np.where(np.arange(rows) < n, latent > 0, -1), declare)
+
+
 def simulated(name: str, n: int, q: int, declare: Declare, *, degrees: float = np.inf, classes: int = 2, seed: int = 0) -> Case:
     """Standardised features, normal or t, and classes from cut logistic responses."""
     rng = np.random.default_rng(seed)
@@ -96,4 +140,7 @@ def cases() -> list[Case]:
         simulated("ordinal, n = 40, q = 6", 40, 4, ordinal, classes=3),
         simulated("groups, n = 40, q = 13", 40, 4, groups),
         simulated("spline, n = 40, q = 9", 40, 1, spline),
+        curved("GAM, two penalised splines, n = 60, q = 19", 60, 2, penalised_spline),
+        curved("Gaussian process, HSGP, n = 40, q = 13", 40, 1, hilbert_space_gp),
+        curved("Gaussian process, latent, n = 30, q = 51", 30, 1, latent_gp, candidates=20),
     ]
