@@ -15,6 +15,7 @@ from pymc.model.core import modelcontext
 from pymc_bpls.along import ALONG, AuditAlong, audit_step, exact_run, read_track, report
 from pymc_bpls.audit import Audit
 from pymc_bpls.auditing import Bench, make_audit, nothing_to_audit
+from pymc_bpls.bambi import from_bambi, is_bambi
 from pymc_bpls.compiled import Compiler
 from pymc_bpls.criteria import Criterion
 from pymc_bpls.decisions import LabelRule, find_rule
@@ -22,12 +23,23 @@ from pymc_bpls.errors import ApproximationError, BPLSWarning, CriterionError, Mo
 from pymc_bpls.exact import exact_tree, find_method, multiple, warn_if_unreliable
 from pymc_bpls.forms import AUDITED, find_settings, read_forms
 from pymc_bpls.laplace import LaplaceFit, as_fit
+from pymc_bpls.modes import other_modes
 from pymc_bpls.problem import declare
 from pymc_bpls.refit import Engine
 from pymc_bpls.rows import check_classes
 from pymc_bpls.runs import History, curve_dataset, held_out_dataset, history_dataset, labeled_dataset, read_history, verdict
 from pymc_bpls.scoring import Scorer, Settings
-from pymc_bpls.selftraining import ClassBalance, Plan, Run, Stop, progress, read_balance, read_test
+from pymc_bpls.selftraining import (
+    CALLABLE,
+    ClassBalance,
+    Plan,
+    Run,
+    Stop,
+    progress,
+    read_balance,
+    read_test,
+    read_weight,
+)
 from pymc_bpls.truth import read_exact
 
 _PREDICTORS = ("map", "laplace")
@@ -41,8 +53,9 @@ class BPLS:
 
     Parameters
     ----------
-    model : pymc.Model, optional
-        The model on the context stack by default.
+    model : pymc.Model or bambi.Model, optional
+        The model on the context stack by default; or a `bambi.Model`, whose unlabeled rows are marked with `unlabeled=mask`,
+        since Bambi wants a valid label everywhere.
     target : str or variable, optional
         The observed variable that holds the labels, needed where there are several; the others stay part of the density.
     pool : mapping of str to array_like, optional
@@ -84,7 +97,7 @@ class BPLS:
 
     def __init__(
         self,
-        model: pm.Model | None = None,
+        model: Any = None,
         *,
         target: Any = None,
         pool: Mapping[str, Any] | None = None,
@@ -96,7 +109,13 @@ class BPLS:
     ) -> None:
         if not callable(predictor) and predictor not in _PREDICTORS:
             raise CriterionError(f'predictor="{predictor}" is unknown. Use "map", "laplace" or a callable.')
-        self._problem = declare(
+        bambi = from_bambi(model, unlabeled, classes) if is_bambi(model) else None
+        if bambi is not None:
+            model, unlabeled = bambi.model, bambi.unlabeled
+            target = bambi.target if target is None else target
+            classes = bambi.classes if classes is None else classes
+            index = bambi.index if index is None else index
+        problem = declare(
             _find_model(model),
             target=target,
             pool=pool,
@@ -105,8 +124,10 @@ class BPLS:
             index=index,
             initvals=initvals,
         )
+        self._problem = problem if bambi is None else bambi.restate(problem)
         self._compiler = Compiler(self._problem.density.store)
         self._scorer = Scorer(self._problem, Engine(self._problem.density, self._compiler), predictor)
+        self._looked_for_modes = False
         self._warn(unlabeled)
 
     def _warn(self, unlabeled: Any) -> None:
@@ -123,6 +144,27 @@ class BPLS:
             warnings.warn(
                 f'"{self._problem.name}" has no labeled row of class {", ".join(map(str, absent))}. '
                 'It is never a pseudo-label under labels="predicted".',
+                BPLSWarning,
+                stacklevel=3,
+            )
+        if self._problem.distribution == "BetaBinomialRV":
+            warnings.warn(
+                f'"{self._problem.name}" is a Beta-Binomial of one trial a row, which says nothing about its concentration. '
+                "That follows its prior alone; pm.Bernoulli is the same model without it.",
+                BPLSWarning,
+                stacklevel=3,
+            )
+
+    def _warn_of_modes(self) -> None:
+        """Say once where other starts lead to other modes, so that whatever is taken at one of them is local."""
+        if self._looked_for_modes:
+            return
+        self._looked_for_modes = True
+        found = other_modes(self._scorer.engine, self._problem.labeled)
+        if found is not None:
+            warnings.warn(
+                f"{found[0]} modes of the posterior were found, and the one in use holds {found[1]:.0%} of their mass by "
+                "Laplace's method. Scores are local to it: compare with exact() or audit(), or choose a start by initvals=.",
                 BPLSWarning,
                 stacklevel=3,
             )
@@ -158,6 +200,7 @@ class BPLS:
             There is no trustworthy mode: the parameters to blame are named.
         """
         mode = self._scorer.fit(self._problem.labeled)
+        self._warn_of_modes()
         parameters = self._problem.density.parameters
         evidence = mode.log_integral if self._problem.proper else None
         return as_fit(mode, parameters.named(mode.theta), parameters.labels, evidence)
@@ -239,6 +282,7 @@ class BPLS:
         labeled, candidates = self._problem.labeled, self._problem.table.candidates
         some = candidates if len(candidates) else labeled.positions[:1]
         scores, _ = scorer.score(settings, labeled, scorer.base(settings, labeled), some)
+        self._warn_of_modes()
         scores = scores.isel(candidate=slice(len(candidates)))
         return scores.assign_attrs(
             criterion=settings.criterion.name,
@@ -258,7 +302,7 @@ class BPLS:
         batch_size: int = 1,
         stop: Stop | list[Stop] | None = None,
         class_balance: Any = None,
-        pseudo_weight: float = 1.0,
+        pseudo_weight: float | Callable[[float], float] = 1.0,
         test: Any = None,
         random_seed: int | np.random.Generator | None = None,
         progressbar: bool = True,
@@ -280,8 +324,9 @@ class BPLS:
             Each takes the history so far (a Dataset) and returns a reason to stop, or None.
         class_balance : "labeled" or mapping of class to share, optional
             Force these shares on the pseudo-labels.
-        pseudo_weight : float, default 1
-            Weight of a pseudo-labeled row once it is in D; it is scored at weight 1.
+        pseudo_weight : float or callable, default 1
+            Weight of a pseudo-labeled row once it is in D, or a function of the score that it was chosen by; it is scored at
+            weight 1.
         test : tuple, optional
             (row positions, true labels) of rows of the table, never candidates in this run; or (mapping as for `pool`,
             true labels).
@@ -298,18 +343,19 @@ class BPLS:
         """
         settings = _for_runs(find_settings(criterion, approximation, expansion, labels, random_seed))
         scorer, test_set = read_test(test, self._scorer)
-        plan = Plan(rounds, batch_size, _rules(stop), read_balance(class_balance, scorer), float(pseudo_weight), test_set)
+        plan = Plan(rounds, batch_size, _rules(stop), read_balance(class_balance, scorer), pseudo_weight, test_set)
         table = self._problem.table
         if test_set is not None:
             table = table.without(test_set.positions)
         run = Run(scorer, settings, plan, self._problem.labeled, table.candidates, History())
+        self._warn_of_modes()
         attrs = {
             "criterion": settings.criterion.name,
             "approximation": approximation,
             "expansion": expansion,
             "labels": settings.rule.name,
             "batch_size": batch_size,
-            "pseudo_weight": float(pseudo_weight),
+            "pseudo_weight": CALLABLE if callable(pseudo_weight) else float(pseudo_weight),
             "class_balance": "none" if plan.balance is None else plan.balance.shares.tolist(),
         }
         return self._finish(run, attrs, progressbar)
@@ -319,6 +365,7 @@ class BPLS:
         run: xr.DataTree,
         *,
         criterion: Criterion | None = None,
+        pseudo_weight: Callable[[float], float] | None = None,
         rounds: int | None = None,
         stop: Stop | list[Stop] | None = None,
         test: Any = None,
@@ -333,6 +380,8 @@ class BPLS:
             What `self_train` or `resume` returned.
         criterion : Criterion, optional
             Needed where the run used a criterion of one's own.
+        pseudo_weight : callable, optional
+            Needed where the run weighted pseudo-labels by a function.
         rounds : int, optional
             How many more rounds; until the pool is empty by default.
         stop, test, random_seed, progressbar
@@ -352,7 +401,8 @@ class BPLS:
         scorer, test_set = read_test(test, self._scorer)
         shares = attrs["class_balance"]
         balance = None if isinstance(shares, str) else ClassBalance(np.asarray(shares, dtype=float))
-        plan = Plan(rounds, int(attrs["batch_size"]), _rules(stop), balance, float(attrs["pseudo_weight"]), test_set)
+        weight = read_weight(attrs["pseudo_weight"], pseudo_weight)
+        plan = Plan(rounds, int(attrs["batch_size"]), _rules(stop), balance, weight, test_set)
         left = np.setdiff1d(self._problem.table.candidates, labeled.positions)
         if test_set is not None:
             left = np.setdiff1d(left, test_set.positions)
@@ -574,7 +624,7 @@ def _find_model(model: Any) -> pm.Model:
                 "No model was given and none is on the context stack. Call BPLS(model), or BPLS() inside `with model:`."
             ) from None
     if not isinstance(model, pm.Model):
-        raise ModelError(f"model= is a {type(model).__name__}. Give a pymc.Model.")
+        raise ModelError(f"model= is a {type(model).__name__}. Give a pymc.Model or a bambi.Model.")
     return model
 
 

@@ -1,0 +1,225 @@
+"""Bambi models: predictions against Bambi's own, scores against SciPy's refit, labels against the data frame."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import arviz
+import bambi as bmb
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.optimize
+import xarray as xr
+
+import pymc_bpls as bpls
+from pymc_bpls.bambi import from_bambi
+
+# Bambi selects columns in a way that pandas will change
+pytestmark = pytest.mark.filterwarnings("ignore:For backward compatibility, 'str' dtypes")
+
+N, N_LABELED = 60, 30
+MASK = np.arange(N) >= N_LABELED
+SPLINE = {"bs(x, df=5)": bmb.Prior("Normal", mu=0, sigma=2)}  # Bambi's own scaling of this prior raises a ValueError
+GP = "hsgp(x, m=10, c=1.5)"
+
+
+def _frame():
+    rng = np.random.default_rng(0)
+    x, z, g = rng.normal(1.5, 1, size=N), rng.normal(size=N), rng.integers(0, 4, N)
+    eta = x - 1.5 + 0.7 * z + 0.5 * (g - 1.5)
+    b = (eta + rng.logistic(size=N) > 0).astype(int)
+    k = np.digitize(eta + rng.logistic(size=N), [-0.8, 0.8])
+    return pd.DataFrame(
+        {
+            "x": x,
+            "z": z,
+            "g": np.array(list("abcd"))[g],
+            "number": b,
+            "truth": b.astype(bool),
+            "mail": np.array(["spam", "ham"])[b],
+            "category": pd.Categorical(np.array(["no", "yes"])[b], categories=["yes", "no"]),
+            "code": pd.Categorical(np.array([10, 20])[b]),
+            "kind": np.array(["zeta", "alpha", "beta"])[k],
+            "grade": pd.Categorical.from_codes(k, ["low", "middle", "high"], ordered=True),
+            "one": 1,
+            "three": 3,
+        },
+        index=pd.Index(np.arange(N) + 100, name="patient"),
+    )
+
+
+FRAME = _frame()
+
+#: formula, family, options, names of the mode's variables
+KINDS = {
+    "numbers": ("number ~ x + z", "bernoulli", {}, {"Intercept", "x", "z"}),
+    "groups": ("mail['ham'] ~ x + (1|g)", "bernoulli", {}, {"Intercept", "x", "1|g", "1|g_sigma"}),
+    "spline": ("truth ~ bs(x, df=5)", "bernoulli", {"priors": SPLINE}, {"Intercept", "bs(x, df=5)"}),
+    "hsgp": (
+        f"number ~ z + {GP}",
+        "bernoulli",
+        {},
+        {"Intercept", "z", *(f"{GP}_{part}" for part in ("sigma", "ell", "weights_raw", "weights"))},
+    ),
+    "categorical": ("kind ~ x + g + (1|g)", "categorical", {}, {"Intercept", "x", "g", "1|g", "1|g_sigma"}),
+    "cumulative": ("grade ~ 0 + x", "cumulative", {}, {"threshold", "x"}),
+}
+
+
+@cache
+def _declared(kind):
+    formula, family, options, names = KINDS[kind]
+    model = bmb.Model(formula, FRAME, family=family, **options)
+    return model, bpls.BPLS(model, unlabeled=MASK), names
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def declared(request):
+    """A Bambi model, BPLS of it, and the names of its parameters."""
+    return _declared(request.param)
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    """BPLS of a logistic model with Bambi's default priors."""
+    return _declared("numbers")[1]
+
+
+def bambis_probabilities(model, posterior):
+    """The likelihood's p by `model.predict`, (chain, draw, row, class)."""
+    old = arviz.__version__.startswith("0.")
+    idata = arviz.InferenceData(posterior=posterior) if old else xr.DataTree.from_dict({"posterior": posterior})
+    p = np.asarray(model.predict(idata, kind="response_params", inplace=False)["posterior"]["p"])
+    return p if p.ndim == 4 else np.stack([1 - p, p], axis=-1)
+
+
+def test_the_mode_is_in_bambis_parameters_and_bambi_predicts_the_same_from_it(declared):
+    model, pls, names = declared
+    mode = pls.fit().mode
+    assert set(mode.data_vars) == names
+    expected = bambis_probabilities(model, mode.expand_dims(chain=[0], draw=[0]))[0, 0]
+    np.testing.assert_allclose(pls.predict_proba(), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("formula", "family", "classes"),
+    [
+        ("number ~ x", "bernoulli", None),
+        ("truth ~ x", "bernoulli", [False, True]),
+        ("mail ~ x", "bernoulli", ["spam", "ham"]),
+        ("mail['spam'] ~ x", "bernoulli", ["ham", "spam"]),
+        ("category ~ x", "bernoulli", ["yes", "no"]),
+        ("code ~ x", "bernoulli", [20, 10]),
+        ("kind ~ x", "categorical", ["alpha", "beta", "zeta"]),
+        ("grade ~ 0 + x", "cumulative", ["low", "middle", "high"]),
+        ("grade ~ 0 + x", "sratio", ["low", "middle", "high"]),
+    ],
+)
+def test_classes_are_the_values_in_the_data_frame(formula, family, classes):
+    model = bmb.Model(formula, FRAME, family=family)
+    read = from_bambi(model, MASK)
+    assert (read.classes if classes is None else read.classes.tolist()) == classes
+    codes = np.asarray(read.model.rvs_to_values[read.model[read.target]].eval()).astype(int)
+    names = np.arange(2) if classes is None else read.classes
+    assert names[codes].tolist() == FRAME[read.target].tolist()
+
+
+def test_positions_are_those_of_the_mask():
+    read = from_bambi(bmb.Model("number ~ x", FRAME, family="bernoulli"), np.flatnonzero(MASK))
+    assert read.unlabeled.tolist() == MASK.tolist()
+
+
+def test_one_level_against_the_rest():
+    read = from_bambi(bmb.Model("kind['beta'] ~ x", FRAME, family="bernoulli"), MASK)
+    assert read.classes.tolist() == ["not beta", "beta"]
+
+
+def test_ppp_is_that_of_a_refit_by_scipy(numbers):
+    scores = numbers.score("ppp")
+    # what Bambi makes of the whole table: predictors are centered, and scale their priors
+    own = FRAME.assign(u=FRAME.x - FRAME.x.mean(), v=FRAME.z - FRAME.z.mean()).reset_index()
+    scales = {"Intercept": 1.5, "u": 1 / FRAME.x.std(ddof=0), "v": 1 / FRAME.z.std(ddof=0)}
+    priors = {name: bmb.Prior("Normal", mu=0, sigma=scale) for name, scale in scales.items()}
+    for candidate in (N_LABELED + 3, N_LABELED + 17):
+        label = int(scores["pseudo_label"].sel(candidate=candidate))
+        rows = pd.concat([own[~MASK], own[~MASK], own.iloc[[candidate]].assign(number=label)])
+        model = bmb.Model("number ~ u + v", rows, family="bernoulli", priors=priors, center_predictors=False)
+        model.build()
+        expected = laplace_score(model.backend.model, list(scales))
+        np.testing.assert_allclose(float(scores["score"].sel(candidate=candidate)), expected, atol=1e-5)
+
+
+def laplace_score(model, names):
+    """max log p − ½ log det H by SciPy's minimizer and second differences, for scalar parameters on the real line."""
+    log_p = model.compile_logp()
+
+    def value(theta):
+        return float(log_p(dict(zip(names, np.asarray(theta), strict=True))))
+
+    def second(i, j, h=1e-3):
+        one, two = h * np.eye(len(names))[[i, j]]
+        return sum(a * b * value(mode + a * one + b * two) for a in (-1, 1) for b in (-1, 1)) / (4 * h**2)
+
+    mode = scipy.optimize.minimize(lambda t: -value(t), np.zeros(len(names)), method="BFGS", options={"gtol": 1e-6}).x
+    hessian = -np.array([[second(i, j) for j in range(len(names))] for i in range(len(names))])
+    return value(mode) - 0.5 * np.linalg.slogdet(hessian)[1]
+
+
+def test_a_run_has_bambis_parameters_and_the_frames_index(numbers):
+    run = numbers.self_train(rounds=1, progressbar=False)
+    assert set(run["final"].data_vars) == {"Intercept", "x", "z"}
+    scores = numbers.score("ppp", approximation="ep")
+    assert scores["patient"].to_numpy().tolist() == FRAME.index[MASK].tolist()
+
+
+def test_the_users_classes_and_index_win():
+    model = bmb.Model("number ~ x", FRAME, family="bernoulli")
+    pls = bpls.BPLS(model, unlabeled=MASK, classes=["ill", "well"], index=np.arange(N) + 7)
+    probabilities = pls.predict_proba([2])
+    assert probabilities["class"].to_numpy().tolist() == ["ill", "well"]
+    assert probabilities["index"].to_numpy().tolist() == [9]
+
+
+@pytest.mark.parametrize(
+    ("formula", "family", "unlabeled", "words"),
+    [
+        ("x ~ z", "gaussian", MASK, '"x" has the family "gaussian".* Use family="bernoulli"'),
+        ("number ~ z", "poisson", MASK, '"number" has the family "poisson".* Use family="bernoulli"'),
+        ("p(number, three) ~ x", "binomial", MASK, "counts up to 3 trials.* one row a trial"),
+        ("number ~ x", "bernoulli", -1, 'no row of "number" can be marked with -1.* unlabeled=mask'),
+        ("number ~ x", "bernoulli", MASK[:5], "a mask of 5 rows and the table has 60"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(formula, family, unlabeled, words):
+    with pytest.raises(bpls.BPLSError, match=words):
+        bpls.BPLS(bmb.Model(formula, FRAME, family=family), unlabeled=unlabeled)
+
+
+def test_rows_that_bambi_drops_are_refused():
+    holed = FRAME.assign(x=FRAME.x.where(FRAME.index != 103))
+    model = bmb.Model("number ~ x", holed, family="bernoulli", dropna=True)
+    with pytest.raises(bpls.RowError, match=r'"number" has 59 rows and its data frame 60.* before giving the frame to Bambi'):
+        bpls.BPLS(model, unlabeled=MASK)
+
+
+def test_what_bambi_cannot_build_is_passed_on():
+    effects = bmb.Prior("Laplace", mu=0, b=bmb.Prior("HalfNormal", sigma=1))
+    model = bmb.Model("number ~ x + (1|g)", FRAME, family="bernoulli", priors={"1|g": effects}, auto_scale=False)
+    with pytest.raises(bpls.ModelError, match=r"Bambi 0.* with PyMC .*only supported for Normal.*pymc-bpls\[bambi\]"):
+        bpls.BPLS(model, unlabeled=MASK)
+
+
+def test_a_sparse_design_is_refused():
+    model = bmb.Model("number ~ x + (1|g)", FRAME, family="bernoulli")
+    bmb.config["SPARSE_DOT"] = True
+    try:
+        with pytest.raises(bpls.ModelError, match=r'"number" takes .* sparse .*"SPARSE_DOT"\] = False'):
+            bpls.BPLS(model, unlabeled=MASK)
+    finally:
+        bmb.config["SPARSE_DOT"] = False
+
+
+def test_one_trial_a_row_is_a_classifier():
+    read = from_bambi(bmb.Model("p(number, one) ~ x", FRAME, family="binomial"), MASK)
+    assert read.target == "p(number, one)" and read.classes is None
