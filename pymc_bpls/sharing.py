@@ -60,4 +60,5 @@ class Library:
         return made
 
 
-LIBRARY = Library()
+#: Functions of one row, and everything that is made of them and the prior.
+ROWS, LIBRARY = Library(), Library()

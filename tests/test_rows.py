@@ -12,7 +12,7 @@ from reference import logistic
 
 import pymc_bpls as bpls
 from pymc_bpls import ModelError, RowError
-from pymc_bpls.bpls import _settings
+from pymc_bpls.forms import find_settings
 from pymc_bpls.rows import Labeled
 
 SAME = {"rtol": 0, "atol": 1e-10}
@@ -118,7 +118,7 @@ def test_a_mask_and_positions_name_the_same_candidates(table):
 @given(st.permutations(range(N)), st.permutations(range(N, 26)), st.sampled_from(["ppp", "marginal_likelihood"]))
 @settings(max_examples=8)
 def test_the_order_of_labeled_rows_and_of_candidates_changes_no_score(small, labeled, pool, criterion):
-    chosen = _settings(criterion, "laplace", "map", "all", None)
+    chosen = find_settings(criterion, "laplace", "map", "all", None)
     problem, scorer = small._problem, small._scorer
     rows = np.array(labeled)
     shuffled = Labeled(rows, problem.table.codes[rows], np.ones(N))

@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 import pymc_bpls as bpls
-from pymc_bpls.sharing import LIBRARY
+from pymc_bpls.sharing import LIBRARY, ROWS
 
 rng = np.random.default_rng(11)
 X = rng.normal(size=(50, 3))
@@ -15,11 +15,17 @@ TRUTH = (X[:, 0] + rng.logistic(size=50) > 0).astype(int)
 
 @pytest.fixture(autouse=True)
 def _empty_library():
-    kept = list(LIBRARY.shelf)
-    LIBRARY.shelf.clear()
+    kept = [list(library.shelf) for library in (LIBRARY, ROWS)]
+    forget()
     yield
-    LIBRARY.shelf.clear()
-    LIBRARY.shelf.extend(kept)
+    forget()
+    for library, shelf in zip((LIBRARY, ROWS), kept, strict=True):
+        library.shelf.extend(shelf)
+
+
+def forget():
+    for library in (LIBRARY, ROWS):
+        library.shelf.clear()
 
 
 def logistic(rows, n_labeled, scale=1.5, shift=0.0, columns=slice(None)):
@@ -32,7 +38,7 @@ def logistic(rows, n_labeled, scale=1.5, shift=0.0, columns=slice(None)):
 
 def alone(*arguments, **options):
     """Scores of a model that nothing was compiled for before."""
-    LIBRARY.shelf.clear()
+    forget()
     return logistic(*arguments, **options).score()
 
 
@@ -50,6 +56,14 @@ def test_another_model_is_not_taken_for_it(change):
     other = logistic(np.arange(50), 20, **change).score()
     xr.testing.assert_allclose(other, alone(np.arange(50), 20, **change))
     assert np.abs(other["score"] - first["score"]).max() > 1e-3
+
+
+def test_features_far_from_zero_are_no_reason_to_refuse():
+    """At logits of 34 PyTensor's 1 − p is rounded, and its logarithm off by a thousandth."""
+    with pm.Model() as model:
+        b = pm.Normal("b", 0, 2.5, shape=3)
+        pm.Bernoulli("y", logit_p=(X + 100) @ b, observed=np.where(np.arange(50) < 20, TRUTH, -1))
+    assert bpls.BPLS(model)._problem.density.graph.sliced
 
 
 def test_other_classes_are_not_taken_for_the_same():
@@ -77,7 +91,7 @@ def test_predictors_that_are_linear_on_one_table_only_are_found_anew():
 
     linear, curved = of(-np.abs(X[:, 0])), of(np.abs(X[:, 0]))
     assert linear._problem.density.predictors is not curved._problem.density.predictors
-    LIBRARY.shelf.clear()
+    forget()
     expected = of(np.abs(X[:, 0])).score()
     xr.testing.assert_allclose(curved.score(), expected)
 
@@ -91,6 +105,6 @@ def test_rows_of_a_table_that_is_not_sliced_are_not_shared():
         return bpls.BPLS(model).score("probability")["score"].to_numpy()
 
     first, second = of(np.arange(20)), of(np.arange(20, 40))
-    LIBRARY.shelf.clear()
+    forget()
     np.testing.assert_allclose(of(np.arange(20, 40)), second)
     assert np.abs(first - second).max() > 1e-3

@@ -1,0 +1,33 @@
+"""The one report is made of the studies' reports, and nothing in it leads nowhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from validation.report import anchor, assemble, nested, title
+
+VALIDATION = Path(__file__).parents[1] / "validation"
+
+
+def test_the_report_is_what_the_studies_wrote():
+    assert (VALIDATION / "REPORT.md").read_text() == assemble(VALIDATION / "reports")
+
+
+def test_figures_and_contents_of_the_report_are_there():
+    text = (VALIDATION / "REPORT.md").read_text()
+    figures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text)
+    assert figures
+    assert all((VALIDATION / figure).is_file() for figure in figures)
+    headings = {anchor(heading) for heading in re.findall(r"^## (.+)$", text, flags=re.MULTILINE)}
+    links = re.findall(r"^- \[[^\]]+\]\(#([^)]+)\)$", text, flags=re.MULTILINE)
+    assert len(links) == len(list((VALIDATION / "reports").glob("*.md")))
+    assert set(links) <= headings
+
+
+def test_a_report_becomes_a_part():
+    text = "# A title, with (signs)\n\n## Part\n\n![x](a.png) and ![y](https://host/b.png)\n"
+    assert nested(text) == "## A title, with (signs)\n\n### Part\n\n![x](reports/a.png) and ![y](https://host/b.png)\n"
+    assert (title(text), anchor(title(text))) == ("A title, with (signs)", "a-title-with-signs")
+    with pytest.raises(ValueError, match="A report has no heading"):
+        title("nothing")
