@@ -35,9 +35,9 @@ class Scored:
         Whether `log_p` compares with log PPP as it is.
     constant_error : float
         Monte Carlo error of the constant that all `log_p` share.
-    pareto_k : ndarray or None
-        k-hat of importance sampling of each candidate's integrand from the criterion's own Gaussian.
-    gaussian_k : float or None
+    pareto_k : ndarray, shape (sets, pairs), or None
+        k-hat of importance sampling of each candidate's integrand from the criterion's own Gaussian, by sets of draws.
+    gaussian_k : ndarray, shape (sets,), or None
         The same for the posterior itself.
     """
 
@@ -46,7 +46,7 @@ class Scored:
     absolute: bool = False
     constant_error: float = 0.0
     pareto_k: np.ndarray | None = None
-    gaussian_k: float | None = None
+    gaussian_k: np.ndarray | None = None
 
     @property
     def choice(self) -> int:
@@ -84,14 +84,17 @@ def agreement(scored: Scored, truth: Truth, flagged: np.ndarray, top: int, seed:
     found |= _overlap(scored.score, truth, usable, min(top, int(usable.sum())), seed)
     found |= _of_errors(scored, truth, seed)
     if scored.gaussian_k is not None:
-        found["pareto_k"] = scored.gaussian_k
+        k_hat = scored.gaussian_k
+        found |= {"pareto_k": float(k_hat.mean()), "pareto_k_mcse": float(k_hat.std(ddof=1) / np.sqrt(len(k_hat)))}
     return found
 
 
 def _of_choice(scored: Scored, truth: Truth, seed: int) -> dict[str, Any]:
     choice, best = scored.choice, truth.best
     [probability] = truth.probability_best(np.array([choice]), _OF_BEST, np.random.default_rng(seed))
+    order, rank = best_first(scored.score)
     return {
+        "n_tied": int((rank[: len(order)] == 0).sum()),
         "choice": choice,
         "top_1": bool(truth.value[choice] >= truth.value[best] - TIED),
         "regret": float(truth.value[best] - truth.value[choice]),
@@ -128,11 +131,11 @@ def interval(estimate: float, replicates: np.ndarray) -> tuple[float, float]:
     >>> interval(0.9, np.array([]))
     (0.9, 0.9)
     """
-    if not len(replicates):
+    if not len(replicates) or np.isnan(estimate):
         return estimate, estimate
     spread = _NORMAL * float(replicates.std(ddof=1))
     lost = max(0.0, (estimate - float(replicates.mean())) / (np.sqrt(2) - 1))
-    return estimate - spread, min(1.0, estimate + lost + spread)
+    return max(-1.0, estimate - spread), min(1.0, estimate + lost + spread)
 
 
 def _overlap(score: np.ndarray, truth: Truth, usable: np.ndarray, top: int, seed: int) -> dict[str, float]:
@@ -179,25 +182,31 @@ def _sizes(scored: Scored, truth: Truth, seed: int, *, absolute: bool) -> dict[s
 
 
 def _sd(samples: list[Any]) -> float:
-    return float(np.std(samples, ddof=1)) if samples else 0.0
+    """Standard deviation, 0 where samples differ by rounding only."""
+    return float(np.std(samples, ddof=1)) if samples and np.ptp(samples) > TIED else 0.0
 
 
 def correlation(diagnostic: np.ndarray, scored: Scored, truth: Truth, seed: int) -> tuple[float, float, float]:
-    """Spearman's ρ of |diagnostic| with the size of the criterion's true error, and its interval."""
-    log_p, absolute = scored.log_p, scored.absolute and truth.absolute
+    """Spearman's ρ of |diagnostic|, shape (sets, pairs), with the size of the criterion's centred error, and its interval.
+
+    What all candidates share makes none of them worse than another, so that it is left out.
+    """
+    log_p, sets = scored.log_p, len(diagnostic)
     assert log_p is not None
-    usable = np.isfinite(_difference(log_p, truth.value, absolute)) & np.isfinite(diagnostic)
-    own = ranks(np.abs(diagnostic[usable]))
+    usable = np.isfinite(_difference(log_p, truth.value, False)) & np.isfinite(diagnostic).all(axis=0)
 
-    def rho(values: np.ndarray) -> float:
-        return spearman(own, ranks(np.abs(_difference(log_p, values, absolute))[usable]))
+    def rho(size: np.ndarray, values: np.ndarray) -> float:
+        return spearman(ranks(np.abs(size[usable])), ranks(np.abs(_difference(log_p, values, False))[usable]))
 
-    estimate = rho(truth.value)
-    return (estimate, *interval(estimate, np.array([rho(values) for values in _replicates(truth, seed)])))
+    estimate = rho(diagnostic.mean(axis=0), truth.value)
+    samples = _replicates(truth, seed) or [truth.value] * (sets if sets > 1 else 0)
+    return (estimate, *interval(estimate, np.array([rho(diagnostic[i % sets], each) for i, each in enumerate(samples)])))
 
 
 DESCRIPTIONS = {
-    "choice": "position, among the pairs compared, of the criterion's best",
+    "n_tied": "how many pairs share the criterion's largest score",
+    "choice": "row position of the criterion's best candidate",
+    "choice_label": "the class that it is chosen with",
     "top_1": "whether that is the exact best one, or tied with it",
     "regret": "exact log PPP lost by that choice",
     "regret_mcse": "Monte Carlo standard error of the regret, paired",
@@ -217,6 +226,7 @@ DESCRIPTIONS = {
     "mean_centred": "mean absolute centred error of log PPP",
     "mean_centred_mcse": "Monte Carlo standard error of the mean centred error",
     "max_centred_share": "the largest centred error divided by the range of exact log PPP over the candidates",
+    "pareto_k_mcse": "standard error of that k-hat, from sets of draws",
     "pareto_k": "k-hat of importance sampling of the posterior from the criterion's own Gaussian",
     "n_compared": "number of pairs with a finite score and a finite exact value",
     "n_unflagged": "how many of them have no flag",

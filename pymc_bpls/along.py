@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy.stats import linregress
+from scipy.stats import linregress, t
 
 from pymc_bpls import verdicts
 from pymc_bpls.audit import Audit, Report
@@ -22,7 +22,7 @@ from pymc_bpls.exact import Method, exact_tree
 from pymc_bpls.forms import Form, find_settings
 from pymc_bpls.laplace import Mode
 from pymc_bpls.rows import Labeled
-from pymc_bpls.runs import History, history_dataset, read_history
+from pymc_bpls.runs import History, check_table, history_dataset, read_history
 from pymc_bpls.scoring import Pairs, Scorer, Settings, Warm
 from pymc_bpls.selftraining import CALLABLE, ClassBalance, HeldOut, Plan, Run, read_weight
 from pymc_bpls.truth import Truth, from_tree
@@ -127,6 +127,7 @@ def read_track(run: xr.DataTree, scorer: Scorer) -> Track:
         It is none of this model's table.
     """
     problem = scorer.problem
+    check_table(run, problem)
     history, end = read_history(run, problem)
     held_out = run["test"]["row"].to_numpy() if "test" in run else np.empty(0, int)
     inside = len(held_out) > 0 and held_out.max() < problem.source.n_rows
@@ -155,7 +156,7 @@ def audit_step(track: Track, forms: Sequence[Form], method: Method, step: int, s
     truth, _ = from_tree(tree, scorer.problem, candidates)
     audit = make_audit(Bench(scorer, labeled, mode, None, candidates, codes, truth, _TOP, seed), forms)
     regret, error = _own_regret(track, truth, Pairs.of(candidates, codes), step)
-    kept = audit.agreement.drop_vars("verdict").astype(float)
+    kept = audit.agreement.drop_vars(["verdict", "choice_label"], errors="ignore").astype(float)
     kept = kept.assign(
         n_labeled=len(labeled),
         n_candidates=len(candidates),
@@ -213,8 +214,12 @@ def report(rounds: list[xr.Dataset], audits: list[Audit], track: Track, exact: R
     reasons = list(dict.fromkeys(reason for audit in audits for reason in audit.reasons))
     bad = int((along["reliable"] == 0).sum())
     n = len(audits)
-    verdict = f"Not reliable in {bad} of {n} audited rounds: {reasons[0]}." if bad else f"Reliable in all {n} audited rounds."
-    answers = [_of_growth(along), _of_regret(along)]
+    verdict = (
+        f"Not reliable: the reference is doubtful in {bad} of {n} audited rounds ({reasons[0]})."
+        if bad
+        else f"The reference is reliable in all {n} audited rounds."
+    )
+    answers = [_of_growth(along), _of_regret(along, int(track.history.steps[-1]["round"]))]
     groups: dict[str, xr.Dataset] = {"rounds": along}
     if exact is None:
         answers.append("Interrupted before exact selection was run, so that the last models are not compared.")
@@ -225,7 +230,8 @@ def report(rounds: list[xr.Dataset], audits: list[Audit], track: Track, exact: R
             "exact_run": history_dataset(exact.history, track.scorer.problem),
         }
         answers.append(_of_ends(groups["final"]))
-    attrs = {"reliable": int(not bad), "reasons": "; ".join(reasons), "verdict": verdict, "answers": "\n".join(answers)}
+    verdict = f"{verdict} {answers[-1]}"
+    attrs = {"reliable": int(not bad), "reasons": "; ".join(reasons), "verdict": verdict, "answers": "\n".join(answers[:-1])}
     return AuditAlong(xr.DataTree.from_dict({"/": xr.Dataset(attrs=attrs), **groups}))
 
 
@@ -233,27 +239,29 @@ def _of_growth(along: xr.Dataset) -> str:
     """Does Laplace's ppp get better as D grows?"""
     if "ppp" not in along["criterion"]:
         return "Laplace's ppp was not audited, so that its growth with D is unknown."
-    error, n = along["max_centred"].sel(criterion="ppp").to_numpy(), along["n_labeled"].to_numpy()
+    of_ppp, n = along.sel(criterion="ppp"), along["n_labeled"].to_numpy()
+    error, spread = of_ppp["max_centred"].to_numpy(), of_ppp["max_centred_mcse"].to_numpy()
     if len(n) < _FEWEST_FOR_SLOPE or not (error > 0).all():
         return "Too few rounds were audited to say whether Laplace's ppp gets better as D grows."
     fit = linregress(np.log(n), np.log(error))
     change = "does not change clearly"
-    if abs(fit.slope) > 2 * fit.stderr:
+    if abs(fit.slope) > t.ppf(0.975, len(n) - 2) * fit.stderr:
         change = "falls" if fit.slope < 0 else "grows"
     return (
-        f"As D grows from {n[0]} to {n[-1]} rows the largest error of Laplace's ppp {change}: from {error[0]:.2g} to "
-        f"{error[-1]:.2g}, slope {verdicts.plus_minus(float(fit.slope), float(fit.stderr))} in log-log."
+        f"As D grows from {n[0]} to {n[-1]} rows the largest error of Laplace's ppp {change}: from "
+        f"{verdicts.plus_minus(error[0], spread[0])} to {verdicts.plus_minus(error[-1], spread[-1])}, "
+        f"slope {verdicts.plus_minus(float(fit.slope), float(fit.stderr))} in log-log."
     )
 
 
-def _of_regret(along: xr.Dataset) -> str:
+def _of_regret(along: xr.Dataset, n_rounds: int) -> str:
     """Does regret add up?"""
     regret, error = along["run_regret"].to_numpy(), along["run_regret_mcse"].to_numpy()
     total = verdicts.plus_minus(float(regret.sum()), float(np.sqrt((error**2).sum())))
     same = int((regret <= 2 * error).sum())
     return (
-        f"Over {len(regret)} audited rounds the run's own choices lose {total} of log PPP in all; {same} of them are the exact "
-        "best candidate or not told from it."
+        f"In the {len(regret)} audited rounds of {n_rounds} the run's own choices lose {total} of log PPP together; {same} of "
+        f"{len(regret)} choices are the exact best candidate or not told from it."
     )
 
 

@@ -133,9 +133,9 @@ class Audit(Report):
                 "Kendall's tau": [_tau(row, "") for row in rows],
                 **(unflagged if any(row["n_unflagged"] < row["n_compared"] for row in rows) else {}),
                 f"best {self.tree.attrs['top']}": [verdicts.plus_minus(row["top_k"], row["top_k_mcse"]) for row in rows],
-                "largest error": [_or_dash(row, "max_error", "max_error_mcse") for row in rows],
-                "centred": [_or_dash(row, "max_centred", "max_centred_mcse") for row in rows],
-                "k-hat": ["–" if np.isnan(row.get("pareto_k", np.nan)) else f"{row['pareto_k']:.2f}" for row in rows],
+                "error": [_absolute_error(row) for row in rows],
+                "error, centred": [_or_dash(row, "max_centred", "max_centred_mcse") for row in rows],
+                "its own k-hat": [_or_dash(row, "pareto_k", "pareto_k_mcse") for row in rows],
             },
             index=pd.Index([row["criterion"] for row in rows], name="criterion"),
         )
@@ -149,6 +149,12 @@ class Audit(Report):
 
 def _tau(row: dict[str, Any], name: str) -> str:
     return verdicts.with_interval(*(row[f"tau{name}{end}"] for end in ("", "_low", "_high")))
+
+
+def _absolute_error(row: dict[str, Any]) -> str:
+    """The largest error of a criterion that has an absolute value."""
+    has_one = row.get("max_error", np.nan) != row.get("max_centred", np.nan)
+    return _or_dash(row, "max_error", "max_error_mcse") if has_one else "–"
 
 
 def _or_dash(row: dict[str, Any], value: str, error: str) -> str:

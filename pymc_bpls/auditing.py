@@ -19,7 +19,7 @@ from pymc_bpls.forms import Form, find_settings
 from pymc_bpls.gaussian import Gaussian
 from pymc_bpls.importance import integrand_ks
 from pymc_bpls.laplace import Mode
-from pymc_bpls.ranks import best_first, kendall, ranks
+from pymc_bpls.ranks import TIED, best_first, kendall, ranks
 from pymc_bpls.refitfree import ABSOLUTE
 from pymc_bpls.rows import Labeled
 from pymc_bpls.scoring import Pairs, Scorer
@@ -65,14 +65,18 @@ class Bench:
         score = result["score"].to_numpy().ravel()
         if not np.isfinite(score).any():
             raise CriterionError(f'"{form.label}" has no finite score. Look for far-away values in the rows.')
+        if self.codes.ndim == 2 and np.nanmax(np.ptp(result["score"].to_numpy(), axis=1)) <= TIED:
+            raise CriterionError(
+                f'"{form.label}" scores all classes of a row alike, so that it chooses none of them. '
+                'Audit it with labels="predicted".'
+            )
         found = Scored(score, *_log_p(settings.criterion, score, result, form))
         found = replace(found, constant_error=float(result.attrs.get("log_normalizer_error", 0.0)))
         q = self._gaussian(form, settings.criterion, warm)
         if q is None:
             return found
         k = settings.criterion.k if isinstance(settings.criterion, Criterion) else 1
-        pairs, rng = self.pairs, np.random.default_rng(self.seed)
-        ks, k_hat = integrand_ks(self.scorer.engine, self.labeled, q, k, (pairs.rows, pairs.codes), rng)
+        ks, k_hat = integrand_ks(self.scorer.engine, self.labeled, q, k, (self.pairs.rows, self.pairs.codes))
         return replace(found, pareto_k=ks, gaussian_k=k_hat)
 
     def _gaussian(self, form: Form, criterion: Criterion | FitCriterion, warm: Any) -> Gaussian | None:
@@ -101,7 +105,7 @@ def _log_p(criterion: Criterion | FitCriterion, score: np.ndarray, result: xr.Da
             return (None if criterion.log_p is None else criterion.log_p(score)), False
     if form.criterion == "ppp" and ABSOLUTE["ppp"] in result:
         return result[ABSOLUTE["ppp"]].to_numpy().ravel(), True
-    return score, False
+    return (score if isinstance(form.criterion, str) else None), False
 
 
 def make_audit(bench: Bench, forms: Sequence[Form]) -> Audit:
@@ -122,11 +126,14 @@ def make_audit(bench: Bench, forms: Sequence[Form]) -> Audit:
     flags = _flags(truth, scores)
     reasons = [*truth.reasons, *_too_noisy(truth)]
     compared = _agreement(bench, scores, flags)
-    verdict = verdicts.of_all(compared, reasons, int((flags != "").sum()), len(flags), truth.source)
+    if not scores:
+        return _audit_of_nothing(bench, reasons, refused)
+    unit = "candidates" if bench.codes.ndim == 1 else "pairs of candidate and class"
+    verdict = verdicts.of_all(compared, reasons, flags, unit, truth.source)
     return _audit(
         bench.top,
         reasons,
-        verdict if scores else verdicts.of_nothing(refused),
+        verdict,
         _candidates(bench, scores, flags, class_sum_error),
         compared,
         _simplified(scores, truth),
@@ -135,13 +142,26 @@ def make_audit(bench: Bench, forms: Sequence[Form]) -> Audit:
     )
 
 
-def nothing_to_audit(error: BPLSError, forms: Sequence[Form], top: int) -> Audit:
-    """The audit of a model without a fit on D: nothing can be compared, and `error` says why."""
-    reason = str(error)
+def _audit_of_nothing(bench: Bench, reasons: list[str], refused: dict[str, str]) -> Audit:
+    """No criterion has a score: the exact values alone are kept."""
+    flags = _flags(bench.truth, {})
+    compared, simplified, diagnostics = _empty()
+    held = _candidates(bench, {}, flags, None)
+    return _audit(bench.top, reasons, verdicts.of_nothing(refused), held, compared, simplified, diagnostics, refused)
+
+
+def _empty() -> tuple[xr.Dataset, xr.Dataset, xr.Dataset]:
     compared, simplified, diagnostics = (
         xr.Dataset({"verdict": (dim, np.array([], dtype=str))}) for dim in ("criterion", "expansion", "diagnostic")
     )
-    verdict = f"Not reliable: there is no fit to compare with an exact value. {reason}"
+    return compared, simplified, diagnostics
+
+
+def nothing_to_audit(error: BPLSError, forms: Sequence[Form], top: int) -> Audit:
+    """The audit of a model without a fit on D: nothing can be compared, and `error` says why."""
+    reason = str(error)
+    compared, simplified, diagnostics = _empty()
+    verdict = f"Not reliable: there is no fit on D, and so nothing to compare. {reason}"
     refused = {form.label: reason for form in forms}
     return _audit(top, [reason], verdict, xr.Dataset(), compared, simplified, diagnostics, refused)
 
@@ -173,7 +193,7 @@ def _flags(truth: Truth, scores: dict[str, Scored]) -> np.ndarray:
     notes = (
         (truth.doubts != "", truth.doubts),
         (~np.isfinite(truth.value), "no finite exact value"),
-        (truth.near_ties(), "Monte Carlo error above the gap to the next candidate"),
+        (truth.near_ties(), "not separated from a neighbour by the reference's own error"),
         (lost, "no finite score by some criterion"),
     )
     flags = np.full(len(truth.value), "", dtype=object)
@@ -199,7 +219,10 @@ def _too_noisy(truth: Truth) -> list[str]:
 def _agreement(bench: Bench, scores: dict[str, Scored], flags: np.ndarray) -> xr.Dataset:
     found = {label: agreement(scored, bench.truth, flags != "", bench.top, bench.seed) for label, scored in scores.items()}
     for label, each in found.items():
-        each["verdict"] = verdicts.of_criterion(label, each, _name(bench, each["choice"]))
+        pair = each.pop("choice")
+        each["verdict"] = verdicts.of_criterion(label, each, _name(bench, pair))
+        each["choice"] = bench.pairs.rows[pair]
+        each["choice_label"] = bench.scorer.problem.classes.names[bench.pairs.codes[pair]]
     names = list(dict.fromkeys(["verdict", *(key for each in found.values() for key in each)]))
     columns = {name: [each.get(name, np.nan) for each in found.values()] for name in names}
     return xr.Dataset(
@@ -248,7 +271,7 @@ def _candidates(bench: Bench, scores: dict[str, Scored], flags: np.ndarray, clas
             "score": [scored.score for scored in scores.values()],
             "error": [error for error, _ in both],
             "error_mcse": [spread for _, spread in both],
-            "pareto_k": [nothing if scored.pareto_k is None else scored.pareto_k for scored in scores.values()],
+            "pareto_k": [nothing if scored.pareto_k is None else scored.pareto_k.mean(axis=0) for scored in scores.values()],
         }
         columns |= {name: (dims, np.stack(values).reshape(shape)) for name, values in layers.items()}
     coords = bench.scorer.problem.coords(bench.candidates, bench.codes)
@@ -293,7 +316,8 @@ def _diagnostics(bench: Bench, scores: dict[str, Scored], class_sum_error: np.nd
     found: dict[str, tuple[float, float, float]] = {}
     given: dict[str, np.ndarray] = {}
     if "ppp" in scores:
-        possible = {"class_sum_error": class_sum_error, "pareto_k": scores["ppp"].pareto_k}
+        sums = None if class_sum_error is None else class_sum_error[None]
+        possible = {"class_sum_error": sums, "pareto_k": scores["ppp"].pareto_k}
         given = {name: values for name, values in possible.items() if values is not None}
         found = {name: correlation(values, scores["ppp"], bench.truth, bench.seed) for name, values in given.items()}
     columns = list(zip(*found.values(), strict=True)) or [(), (), ()]
@@ -301,7 +325,7 @@ def _diagnostics(bench: Bench, scores: dict[str, Scored], class_sum_error: np.nd
     return xr.Dataset(
         {
             **{name: ("diagnostic", np.array(column, dtype=float)) for name, column in zip(_RHO, columns, strict=True)},
-            "largest": ("diagnostic", np.array([float(np.nanmax(np.abs(values))) for values in given.values()])),
+            "largest": ("diagnostic", np.array([float(np.nanmax(np.abs(values.mean(axis=0)))) for values in given.values()])),
             "verdict": ("diagnostic", np.array(texts, dtype=str)),
         },
         coords={"diagnostic": np.array(list(found), dtype=str)},

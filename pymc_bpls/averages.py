@@ -16,6 +16,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
+from pymc_bpls.ranks import TIED
 from pymc_bpls.refit import Engine
 
 _BATCHES = 100
@@ -121,13 +122,14 @@ def exact_dataset(
 
 
 def _best_probability(log_mean: np.ndarray, paired: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """How often each pair has the largest mean when batches are drawn again with replacement."""
+    """How often each pair has the largest mean when batches are drawn again with replacement; ties share it."""
     order = np.argsort(-log_mean, kind="stable")[:_CONTENDERS]
     order = order[np.isfinite(log_mean[order])]
     n = len(paired)
     counts = rng.multinomial(n, np.full(n, 1 / n), size=_BOOTSTRAPS) / n
     drawn = log_mean[order] + np.sqrt(n / (n - 1)) * (counts @ paired[:, order])
-    wins = np.bincount(drawn.argmax(axis=1), minlength=len(order)) / _BOOTSTRAPS
+    first = drawn >= drawn.max(axis=1, keepdims=True) - TIED
+    wins = (first / first.sum(axis=1, keepdims=True)).mean(axis=0)
     result = np.zeros(len(log_mean))
     result[order] = wins
     return result

@@ -27,7 +27,16 @@ from pymc_bpls.modes import other_modes
 from pymc_bpls.problem import declare
 from pymc_bpls.refit import Engine
 from pymc_bpls.rows import check_classes
-from pymc_bpls.runs import History, curve_dataset, held_out_dataset, history_dataset, labeled_dataset, read_history, verdict
+from pymc_bpls.runs import (
+    History,
+    check_table,
+    curve_dataset,
+    held_out_dataset,
+    history_dataset,
+    labeled_dataset,
+    read_history,
+    verdict,
+)
 from pymc_bpls.scoring import Scorer, Settings
 from pymc_bpls.selftraining import (
     CALLABLE,
@@ -325,8 +334,8 @@ class BPLS:
         class_balance : "labeled" or mapping of class to share, optional
             Force these shares on the pseudo-labels.
         pseudo_weight : float or callable, default 1
-            Weight of a pseudo-labeled row once it is in D, or a function of the score that it was chosen by; it is scored at
-            weight 1.
+            Weight of a pseudo-labeled row once it is in D, or a function of the score that it was chosen by (a log value under
+            most criteria, a probability under "probability"); it is scored at weight 1.
         test : tuple, optional
             (row positions, true labels) of rows of the table, never candidates in this run; or (mapping as for `pool`,
             true labels).
@@ -356,6 +365,7 @@ class BPLS:
             "labels": settings.rule.name,
             "batch_size": batch_size,
             "pseudo_weight": CALLABLE if callable(pseudo_weight) else float(pseudo_weight),
+            "table": self._problem.fingerprint,
             "class_balance": "none" if plan.balance is None else plan.balance.shares.tolist(),
         }
         return self._finish(run, attrs, progressbar)
@@ -392,6 +402,7 @@ class BPLS:
         xarray.DataTree
             The whole run, from its first pseudo-label on.
         """
+        check_table(run, self._problem)
         history, labeled = read_history(run, self._problem)
         attrs = {str(name): value for name, value in run.attrs.items() if name not in ("stop_reason", "verdict")}
         name = criterion or attrs["criterion"]

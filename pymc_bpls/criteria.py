@@ -102,7 +102,9 @@ def _variance(view: FittedView) -> np.ndarray:
     """−d'H⁻¹d, with d = ∇[log p_ŷ − log(1 − p_ŷ)]: minus the delta-method variance of the log odds."""
     d = view.predictive.log_odds_gradient(view.mode.theta, view.positions, view.codes)
     factor = scipy.linalg.cho_factor(view.mode.hessian, lower=True)
-    return -np.einsum("ij,ji->i", d, scipy.linalg.cho_solve(factor, d.T))
+    usable, variance = np.isfinite(d).all(axis=1), np.full(len(d), np.nan)
+    variance[usable] = np.einsum("ij,ji->i", d[usable], scipy.linalg.cho_solve(factor, d[usable].T))
+    return -variance
 
 
 def _predictive(view: FittedView) -> np.ndarray:

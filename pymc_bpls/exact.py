@@ -27,9 +27,10 @@ from pymc_bpls.laplace import Mode
 from pymc_bpls.modes import unvisited_modes
 from pymc_bpls.refitfree import FITS
 from pymc_bpls.rows import Labeled
-from pymc_bpls.sampling import Draws, named_draws, sample
+from pymc_bpls.sampling import LEAST_ESS, Draws, named_draws, sample
 from pymc_bpls.scoring import Scorer
 
+_FEWEST_DRAWS = 50
 MULTIPLES = {"ppp": 2, "marginal_likelihood": 1}
 
 
@@ -93,7 +94,7 @@ class Psis:
     def __call__(self, scorer: Scorer, labeled: Labeled, k: int) -> Reference:
         rng = np.random.default_rng(self.seed)
         draws, log_z, proposal = importance_draws(scorer.engine, labeled, k, proposals(scorer, labeled, k), self.n, rng)
-        reasons = _bad_k(draws.pareto_k)
+        reasons = _bad_k(draws.pareto_k) + _few_draws(self.n)
         normaliser = None
         if self.absolute and k == 2:
             ordinary, log_z1, _ = importance_draws(scorer.engine, labeled, 1, proposals(scorer, labeled, 1), self.n, rng)
@@ -149,6 +150,10 @@ def _bad_k(pareto_k: float | None) -> list[str]:
     return [f"k-hat of the importance weights is {pareto_k:.3f} (more than {GOOD_K}), where NUTS is needed"]
 
 
+def _few_draws(n: int) -> list[str]:
+    return [f"there are {n} draws only, too few for k-hat to mean much"] if n < LEAST_ESS else []
+
+
 def _normaliser(scorer: Scorer, labeled: Labeled, first: np.ndarray, second: np.ndarray) -> LogRatio:
     """log Z_2 − log Z_1 from draws (chain, draw, q) of p_1 and p_2: their density ratio is p(D | θ)."""
     ratios = [
@@ -192,7 +197,7 @@ def exact_tree(
         result["pseudo_label"] = "candidate", scorer.problem.classes.names[codes]
     if reference.draws.pareto_k is not None:
         result["pareto_k"] = xr.full_like(result["log_predictive"], reference.draws.pareto_k)
-    attrs: dict[str, Any] = {"criterion": criterion, "source": reference.source}
+    attrs: dict[str, Any] = {"criterion": criterion, "source": reference.source, "table": scorer.problem.fingerprint}
     if reference.normaliser is not None:
         name = "log_ppp" if k == 2 else "log_evidence"
         result[name] = result["log_predictive"] + reference.normaliser.value
@@ -237,6 +242,11 @@ def find_method(
     **sample_kwargs: Any,
 ) -> Method:
     """A method by its name, with its options; seeds are drawn from `rng`."""
+    sizes = {"draws": draws, "chains": chains}
+    wrong = [f"{name}={size}" for name, size in sizes.items() if not isinstance(size, int | np.integer) or size < 1]
+    if wrong or draws * chains < _FEWEST_DRAWS:
+        what = wrong[0] if wrong else f"draws={draws} in chains={chains}"
+        raise CriterionError(f"{what} is too few to say anything about errors. Take {_FEWEST_DRAWS} draws or more in all.")
     seeds = tuple(int(seed) for seed in np.random.default_rng(rng).integers(2**31, size=3))
     options = {"draws": draws, "tune": tune, "chains": chains, **sample_kwargs}
     if nuts_sampler is not None:

@@ -70,7 +70,12 @@ def read_form(given: str | Criterion) -> Form:
     ('ep', 'mle')
     """
     if isinstance(given, Criterion):
+        if CRITERIA.get(given.name, given) is not given:
+            raise CriterionError(f'A criterion of your own is named "{given.name}", as a built-in one. Give it another name.')
         return Form(given.name, given)
+    if not isinstance(given, str):
+        raise CriterionError(f"criteria= holds a {type(given).__name__}. Give names of criteria, or Criterion objects.")
+    given = given.removesuffix("[map]")
     found = re.fullmatch(r"(\w+)\[(\w+)\]", given)
     name, way = found.groups() if found else (given, "map")
     form = Form(given, name, expansion=way) if way in ("map", "mle") else Form(given, name, approximation=way)

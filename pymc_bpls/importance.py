@@ -26,7 +26,7 @@ from pymc_bpls.rows import Labeled
 GOOD_K = 0.7
 _FAR_BELOW = 700.0
 _EQUAL = 1e-9
-_K_DRAWS, _PAIRS = 2000, 64
+_K_SETS, _K_DRAWS, _PAIRS = 4, 2000, 64
 _MIXTURES = 8
 _EFFECTIVE = 0.02
 _POWERS = (1.0, 0.8, 0.6, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0)
@@ -147,14 +147,19 @@ def log_priors(engine: Engine, theta: np.ndarray) -> np.ndarray:
 
 
 def integrand_ks(
-    engine: Engine, labeled: Labeled, q: Gaussian, k: int, pairs: tuple[np.ndarray, np.ndarray], rng: np.random.Generator
-) -> tuple[np.ndarray, float]:
-    """k-hat of importance sampling from q of ∫ p(ŷ_i | x_i, θ) p_k(θ) dθ for each pair, and of ∫ p_k(θ) dθ itself."""
-    z = rng.normal(size=(_K_DRAWS, len(q.mean)))
-    theta = q.mean + z @ q.factor.T
-    log_ratio = log_densities(engine, labeled, theta, k) + 0.5 * (z**2).sum(axis=1)
-    ks = [_smoothed(log_ratio + log_p)[1] for log_p in log_liks_of_pairs(engine, theta, *pairs)]
-    return np.array(ks), _smoothed(log_ratio)[1]
+    engine: Engine, labeled: Labeled, q: Gaussian, k: int, pairs: tuple[np.ndarray, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """k-hat of importance sampling from q of ∫ p(ŷ_i | x_i, θ) p_k(θ) dθ for each pair (sets, pairs), and of ∫ p_k(θ) dθ itself
+    (sets,), from a few fixed sets of draws, whose differences say how uncertain a k-hat is.
+    """
+    of_pairs, of_all = [], []
+    for seed in range(_K_SETS):
+        z = np.random.default_rng(seed).normal(size=(_K_DRAWS, len(q.mean)))
+        theta = q.mean + z @ q.factor.T
+        log_ratio = log_densities(engine, labeled, theta, k) + 0.5 * (z**2).sum(axis=1)
+        of_pairs.append([_smoothed(log_ratio + log_p)[1] for log_p in log_liks_of_pairs(engine, theta, *pairs)])
+        of_all.append(_smoothed(log_ratio)[1])
+    return np.array(of_pairs), np.array(of_all)
 
 
 def log_liks_of_pairs(engine: Engine, theta: np.ndarray, positions: np.ndarray, codes: np.ndarray) -> Iterator[np.ndarray]:

@@ -36,12 +36,15 @@ def plot_audit(audit: Audit, *, criteria: Sequence[str] | None = None, axes: Any
         Bars are ± 2 Monte Carlo standard errors. Open circles are flagged candidates, the triangle is the criterion's choice,
         the square the exact best. Scores without an absolute value are shifted to the mean of the exact ones.
     """
-    comparable = [str(name) for name, error in audit.agreement["max_centred"].to_series().items() if np.isfinite(error)]
+    errors = audit.agreement.get("max_centred", xr.DataArray([], dims="criterion", coords={"criterion": []}))
+    comparable = [str(name) for name, error in errors.to_series().items() if np.isfinite(error)]
     chosen = comparable[:_MOST_SHOWN] if criteria is None else list(criteria)
     unknown = [name for name in chosen if name not in comparable]
     if unknown or not chosen:
         raise CriterionError(
             f"criteria= names {unknown}, which have no errors of log PPP in this audit. Use one of {comparable}."
+            if comparable
+            else "No criterion of this audit has scores that are log probabilities, so that nothing is drawn. Audit ppp too."
         )
     grid = panels(2, len(chosen), (4.4 * len(chosen), 6.4), axes, sharex="col", height_ratios=[2, 1])
     for column, name in enumerate(chosen):
@@ -61,7 +64,7 @@ def _column(pair: np.ndarray, audit: Audit, name: str) -> None:
     )
     flagged = found["flags"].to_numpy().ravel() != ""
     agreement = audit.agreement.sel(criterion=name)
-    choice, best = int(agreement["choice"]), int(np.nanargmax(exact))
+    choice, best = _place(found, agreement), int(np.nanargmax(exact))
     above, below = pair
     ends = [np.nanmin(exact), np.nanmax(exact)]
     above.plot(ends, ends, color=_GREY, linewidth=1, label="exact")
@@ -81,6 +84,15 @@ def _column(pair: np.ndarray, audit: Audit, name: str) -> None:
     regret = plus_minus(float(agreement["regret"]), float(agreement["regret_mcse"]))
     above.set_title(f"{name}: regret {regret}\nτ = {tau}", fontsize=11)
     below.set_xlabel(f"exact log PPP (nats), {len(exact)} candidates")
+
+
+def _place(found: xr.Dataset, agreement: xr.Dataset) -> int:
+    """Where the criterion's choice is among the pairs."""
+    candidates, label = found["candidate"].to_numpy(), agreement["choice_label"].to_numpy()
+    row = int(np.flatnonzero(candidates == int(agreement["choice"]))[0])
+    if "label" not in found.dims:
+        return row
+    return row * found.sizes["label"] + int(np.flatnonzero(found["label"].to_numpy() == label)[0])
 
 
 def plot_scores(scores: xr.Dataset | Mapping[str, xr.Dataset], *, top: int = 15, axes: Any = None) -> np.ndarray:
@@ -162,7 +174,7 @@ def plot_agreement(along: AuditAlong, *, axes: Any = None) -> np.ndarray:
     rounds = along.rounds
     grid = panels(1, 2, (10.4, 4.2), axes).ravel()
     n = rounds["n_labeled"].to_numpy()
-    shift = 0.12 * max(1.0, float(np.min(np.diff(n))) if len(n) > 1 else 1.0)
+    shift = 0.06 * max(1.0, float(np.min(np.diff(n))) if len(n) > 1 else 1.0)
     names = rounds["criterion"].to_numpy().tolist()
     for place, name in enumerate(names):
         of = rounds.sel(criterion=name)
@@ -179,7 +191,6 @@ def plot_agreement(along: AuditAlong, *, axes: Any = None) -> np.ndarray:
             markersize=5,
         )
     grid[0].set_ylabel("Kendall's τ with the exact ranking")
-    grid[0].legend(fontsize=9, frameon=False, loc="best")
     reliable = rounds["reliable"].to_numpy() == 1
     regret, error = rounds["run_regret"].to_numpy(), rounds["run_regret_mcse"].to_numpy()
     grid[1].errorbar(n, regret, _ERRORS * error, fmt="-", color="black", linewidth=1.3)
@@ -188,8 +199,8 @@ def plot_agreement(along: AuditAlong, *, axes: Any = None) -> np.ndarray:
             grid[1].plot(n[some], regret[some], "o", color="black", markerfacecolor=face, label=label)
     grid[1].axhline(0, color=_GREY, linewidth=1)
     grid[1].set_ylabel("log PPP lost by the run's choice (nats)")
-    grid[1].legend(fontsize=9, frameon=False, loc="best")
     for panel in grid:
+        panel.legend(fontsize=9, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4)
         panel.set_xlabel("rows in D")
         tidy(panel)
     return grid

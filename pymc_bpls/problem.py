@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pymc as pm
 from pytensor.graph.basic import Variable
@@ -50,6 +52,18 @@ class Problem:
     prior_terms: list[Variable]
     proper: bool
     hidden: int
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the table's data and labels and of the prior: what a result has to share to be one of this table and model."""
+        found = hashlib.sha256()
+        theta = self.density.start + 0.1
+        prior = np.format_float_scientific(float(self.density.prior(jnp.asarray(theta))), 8)
+        for part in (prior, *self.density.parameters.labels):
+            found.update(part.encode())
+        for array in (self.table.codes, self.table.candidates, theta.round(8), *self.density.data):
+            found.update(np.ascontiguousarray(array).tobytes())
+        return found.hexdigest()[:16]
 
     @property
     def distribution(self) -> str:

@@ -92,6 +92,12 @@ def held_out_dataset(positions: np.ndarray, codes: np.ndarray, history: History,
     )
 
 
+def check_table(run: xr.DataTree, problem: Problem) -> None:
+    """Refuse a run that was made on another table or with another model."""
+    if getattr(run, "attrs", {}).get("table") != problem.fingerprint:
+        raise CriterionError("run= is no run of this table and model. Give what self_train returned to the BPLS that made it.")
+
+
 def read_history(run: xr.DataTree, problem: Problem) -> tuple[History, Labeled]:
     """The history of a run and D as it left it.
 
@@ -104,7 +110,7 @@ def read_history(run: xr.DataTree, problem: Problem) -> tuple[History, Labeled]:
         steps, curve, rows = (run[group].to_dataset() for group in ("history", "curve", "labeled"))
         codes = problem.codes(steps["pseudo_label"].to_numpy())
         labeled = Labeled(rows["row"].to_numpy(), problem.codes(rows["label"].to_numpy()), rows["weight"].to_numpy())
-    except KeyError as error:
+    except (KeyError, TypeError) as error:
         raise CriterionError(f"run= lacks {error}, so it is no run of this model. Give what self_train returned.") from None
     start = problem.labeled
     same = np.array_equal(labeled.positions[: len(start)], start.positions)

@@ -152,7 +152,7 @@ class Scorer:
         refits = self.engine.refit(labeled, pairs.rows, pairs.codes, start, k=criterion.k, prior=settings.with_prior)
         terms = xr.Dataset({name: pairs.variable(getattr(refits, name)) for name in TERMS})
         result = terms[list(criterion.terms)].assign(
-            score=criterion.combine(terms).transpose(*pairs.dims), converged=pairs.variable(refits.converged)
+            score=_combined(criterion, terms).transpose(*pairs.dims), converged=pairs.variable(refits.converged)
         )
         if settings.with_prior and self.problem.proper:
             result = result.assign(self._absolute(criterion, terms, mode, start))
@@ -235,6 +235,20 @@ class Scorer:
                 stacklevel=5,
             )
         return xr.Dataset(described, coords=self.problem.coords(candidates, codes), attrs=result.attrs)
+
+
+def _combined(criterion: Criterion, terms: xr.Dataset) -> xr.DataArray:
+    try:
+        score = criterion.combine(terms)
+    except (AttributeError, KeyError) as error:
+        raise CriterionError(
+            f'The formula of criterion "{criterion.name}" asks for what is no term ({error}). Use {", ".join(TERMS)}.'
+        ) from error
+    if not isinstance(score, xr.DataArray) or set(score.dims) != set(terms["log_lik_labeled"].dims):
+        raise CriterionError(
+            f'The formula of criterion "{criterion.name}" gives no value for each candidate. Combine the terms, as {TERMS[0]}.'
+        )
+    return score
 
 
 def _checked(probabilities: Any, positions: np.ndarray, n_classes: int) -> np.ndarray:

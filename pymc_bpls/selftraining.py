@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,7 @@ class Plan:
     def weight(self, score: float) -> float:
         """Of a row that was chosen by this score."""
         given = self.pseudo_weight(score) if callable(self.pseudo_weight) else self.pseudo_weight
-        if not (np.ndim(given) == 0 and np.isfinite(given) and given > 0):
+        if not (isinstance(given, Real | np.number) and np.isfinite(given) and given > 0):
             what = (
                 f"pseudo_weight= gave {given!r} for the score {score:.4g}, which"
                 if callable(self.pseudo_weight)
@@ -115,7 +116,7 @@ class Run:
                 self._refit()
                 tell(added)
         except BPLSError as error:
-            if not self.history.models:
+            if not self.history.models or (isinstance(error, CriterionError) and not self.history.steps):
                 raise
             return f"round {done + 1} was refused: {error}"
         except KeyboardInterrupt:

@@ -16,6 +16,7 @@ from pymc_bpls.importance import GOOD_K
 from pymc_bpls.problem import Problem
 from pymc_bpls.ranks import TIED
 from pymc_bpls.sampling import LEAST_ESS
+from pymc_bpls.verdicts import GIVEN
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,8 @@ def read_exact(exact: Any, problem: Problem, candidates: np.ndarray, codes: np.n
     CriterionError
         They are no values of these candidates.
     """
+    if isinstance(exact, xr.DataTree) and "log_predictive" in exact:
+        exact = exact.to_dataset()
     if isinstance(exact, xr.DataTree):
         return from_tree(exact, problem, candidates)
     if isinstance(exact, xr.Dataset):
@@ -124,19 +127,28 @@ def read_exact(exact: Any, problem: Problem, candidates: np.ndarray, codes: np.n
 
 def from_tree(tree: xr.DataTree, problem: Problem, candidates: np.ndarray) -> tuple[Truth, np.ndarray]:
     """From what `BPLS.exact` returned, with its classes: (m,) or (m, K)."""
-    if "exact" not in tree.children or tree.attrs.get("criterion") != "ppp":
-        raise CriterionError('exact= is no run of exact("ppp"). Give what exact("ppp") returned, or known values of log PPP.')
+    criterion = tree.attrs.get("criterion")
+    if "exact" not in tree.children or criterion != "ppp":
+        what = f'a run of exact("{criterion}")' if criterion else "no run of exact()"
+        raise CriterionError(f'exact= is {what}. Give what exact("ppp") returned, or known values of log PPP.')
+    if tree.attrs.get("table") != problem.fingerprint:
+        raise CriterionError("exact= is a run of another table or model. Give a run of this BPLS.")
     exact = tree["exact"].to_dataset()
-    truth, codes = from_dataset(exact, problem, candidates)
+    truth, codes = from_dataset(exact, problem, candidates, finite=False)
     if "batches" in tree.children:
-        deviations = tree["batches"]["deviation"].to_numpy().astype(float)
+        batches = _aligned(tree["batches"].to_dataset(), candidates)
+        if "label" in batches.dims:
+            batches = batches.sel(label=exact["label"])
+        deviations = batches["deviation"].transpose("batch", "candidate", ...).to_numpy().astype(float)
         truth = replace(truth, batches=deviations.reshape(len(deviations), -1))
     reasons = tuple(str(reason) for reason in str(tree.attrs["reasons"]).split("; ") if reason)
     constant_error = float(tree.attrs.get("log_normalizer_error", 0.0))
     return replace(truth, constant_error=constant_error, reasons=reasons, source=str(tree.attrs["source"])), codes
 
 
-def from_dataset(exact: xr.Dataset, problem: Problem, candidates: np.ndarray) -> tuple[Truth, np.ndarray]:
+def from_dataset(
+    exact: xr.Dataset, problem: Problem, candidates: np.ndarray, *, finite: bool = True
+) -> tuple[Truth, np.ndarray]:
     """From a Dataset over `candidate` with `log_ppp` (or `log_predictive`), `pseudo_label` where there is no `label`, and
     `mcse` where it is not exact.
     """
@@ -145,27 +157,37 @@ def from_dataset(exact: xr.Dataset, problem: Problem, candidates: np.ndarray) ->
         raise CriterionError('exact= holds neither "log_ppp" nor "log_predictive". Give one of them over "candidate".')
     exact = _aligned(exact, candidates)
     if "label" in exact.dims:
-        codes = np.broadcast_to(problem.codes(exact["label"].to_numpy()), (len(candidates), exact.sizes["label"])).copy()
+        codes = np.broadcast_to(_codes(problem, exact["label"].to_numpy()), (len(candidates), exact.sizes["label"])).copy()
         exact = exact.transpose("candidate", "label", ...)
     elif "pseudo_label" in exact:
-        codes = problem.codes(exact["pseudo_label"].to_numpy())
+        codes = _codes(problem, exact["pseudo_label"].to_numpy())
     else:
         raise CriterionError('exact= holds no "pseudo_label". Say which class of each candidate its values are of.')
     flat = {str(key): exact[key].to_numpy().ravel() for key in (name, "mcse", "ess", "pareto_k") if key in exact}
-    truth = known_values(flat[name], flat.get("mcse"), absolute=name == "log_ppp")
+    truth = known_values(flat[name], flat.get("mcse"), absolute=name == "log_ppp", finite=finite)
     return replace(truth, doubts=_doubts(flat)), codes
 
 
-def known_values(value: np.ndarray, error: np.ndarray | None = None, *, absolute: bool = True) -> Truth:
+def _codes(problem: Problem, labels: np.ndarray) -> np.ndarray:
+    try:
+        return problem.codes(labels)
+    except KeyError as error:
+        raise CriterionError(
+            f"exact= holds the class {error}, and the classes are {problem.classes.names.tolist()}. Use these."
+        ) from None
+
+
+def known_values(value: np.ndarray, error: np.ndarray | None = None, *, absolute: bool = True, finite: bool = True) -> Truth:
     """Values that the user knows, exactly where there is no `error`."""
     value = np.asarray(value, dtype=float)
     error = np.zeros_like(value) if error is None else np.asarray(error, dtype=float)
-    if not np.isfinite(error).all() or (error < 0).any():
+    if finite and (not np.isfinite(error).all() or (error < 0).any()):
         raise CriterionError("exact= has standard errors that are negative or not finite. Give 0 where a value is exact.")
-    if np.isnan(value).any():
-        raise CriterionError(f"exact= is NaN for {np.isnan(value).sum()} of {len(value)} values. Give a number for each.")
+    if finite and not np.isfinite(value).all():
+        bad = int((~np.isfinite(value)).sum())
+        raise CriterionError(f"exact= is not finite for {bad} of {len(value)} values. Give a finite number for each.")
     nothing = np.full(value.shape, "", dtype=object)
-    return Truth(value, error, None, absolute, 0.0, nothing, (), "values given by the user")
+    return Truth(value, error, None, absolute, 0.0, nothing, (), GIVEN)
 
 
 def values_of(exact: Any, shape: tuple[int, ...], problem: Problem, candidates: np.ndarray) -> np.ndarray:
@@ -179,7 +201,12 @@ def values_of(exact: Any, shape: tuple[int, ...], problem: Problem, candidates: 
         exact = exact.loc[index]
     if isinstance(exact, xr.DataArray) and "candidate" in exact.dims:
         exact = _aligned(exact, candidates).transpose("candidate", ...)
-    values = np.asarray(exact, dtype=float)
+    try:
+        values = np.asarray(exact, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise CriterionError(
+            f"exact= is a {type(exact).__name__} and no numbers. Give a run of exact(), a Dataset, or an array of log PPP."
+        ) from error
     if values.shape != shape:
         raise CriterionError(
             f"exact= has shape {values.shape}, and there are values of shape {shape} to compare with. Give these."

@@ -1,5 +1,7 @@
 """The audit against quadrature, scipy and closed forms; what must fail does, and says why."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -145,7 +147,9 @@ def test_text_and_html_say_the_verdict_and_a_sentence_for_each_criterion(against
         assert audit.verdict in shown
         for sentence in audit.agreement["verdict"].to_numpy():
             assert sentence.replace("'", "&#x27;") in shown or sentence in shown
-    assert "ppp picks the exact best candidate; its log-PPP error is at most" in str(audit)
+    assert re.search(
+        r"^ppp picks candidate \d+, the exact best; its log-PPP error, centred, is at most", str(audit), re.MULTILINE
+    )
     assert "% of the range over the pool" in str(audit)
 
 
@@ -224,7 +228,8 @@ def test_a_healthy_audit_is_reliable_and_says_so(method):
     options = {**NUTS, "draws": 1000} if method == "nuts" else {"method": "psis"}
     audit = bpls.BPLS(healthy()).audit(["ppp", "variance"], random_seed=1, **options)
     assert audit.reliable
-    assert audit.verdict.startswith("Reliable (4000 draws ")
+    assert audit.verdict.startswith("The exact reference is reliable (4000 draws ")
+    assert "ppp can be used here" in audit.verdict
     assert "variance loses most" in audit.verdict
 
 
@@ -245,6 +250,7 @@ def test_a_reference_that_is_mostly_noise_is_not_reliable(few):
     assert not audit.reliable
     assert "the Monte Carlo error" in audit.verdict
     assert "candidates are flagged" in audit.verdict
+    assert "not separated from a neighbour by the reference's own error" in audit.verdict
 
 
 def test_candidates_nearer_than_the_error_are_flagged_and_left_out_once(few):
@@ -258,6 +264,87 @@ def test_candidates_nearer_than_the_error_are_flagged_and_left_out_once(few):
     assert audit.agreement["n_unflagged"].item() == (~near).sum()
     assert "tau without flags" in audit.table()
     assert f"{near.sum()} of {split.m} candidates are flagged" in audit.verdict
+
+
+def test_a_run_of_another_table_or_prior_is_refused(sim1, sim1_informed):
+    order = np.r_[np.arange(sim1.n)[::-1], np.arange(sim1.n, len(sim1.y))]
+    others = (reference.logistic(sim1.X[order], sim1.y[order]), reference.logistic(sim1.X, sim1.y, scale=1.0))
+    for other in others:
+        run = bpls.BPLS(other, unlabeled=sim1.pool).exact(method="psis", absolute=False, random_seed=0)
+        with pytest.raises(bpls.CriterionError, match="exact= is a run of another table or model"):
+            sim1_informed.audit(["ppp"], exact=run)
+    with pytest.raises(bpls.CriterionError, match=r'exact= is a run of exact\("marginal_likelihood"\)'):
+        sim1_informed.audit(["ppp"], exact=sim1_informed.exact("marginal_likelihood", method="psis", random_seed=0))
+
+
+def test_a_permuted_run_is_put_in_order_with_its_errors(sim1, sim1_informed):
+    tree = sim1_informed.exact(method="psis", random_seed=0)
+    order = np.random.default_rng(0).permutation(sim1.m)
+    groups = {name: tree[name].to_dataset().isel(candidate=order) for name in ("exact", "batches")}
+    mixed = xr.DataTree.from_dict({"/": xr.Dataset(attrs=tree.attrs), **groups})
+    one, other = (sim1_informed.audit(["ppp"], exact=given, random_seed=0).candidates for given in (tree, mixed))
+    xr.testing.assert_allclose(one, other)
+    node = sim1_informed.audit(["ppp"], exact=tree["exact"], random_seed=0)
+    np.testing.assert_array_equal(node.candidates["log_ppp"], one["log_ppp"])
+
+
+def test_what_cannot_be_chosen_between_is_said(table):
+    X, y, _ = table
+    alone = bpls.BPLS(reference.logistic(X[:13], y[:13])).audit(method="psis", random_seed=0)
+    assert "nan" not in str(alone)
+    assert "there is nothing to choose" in alone.verdict
+    same = bpls.BPLS(reference.logistic(X[[*range(12), 13, 13, 13]], y[:15]))
+    audit = same.audit(["ppp", "variance"], method="psis", random_seed=0)
+    assert audit.agreement["tau"].isnull().all() and audit.agreement["tau_high"].isnull().all()
+    assert "there is nothing to choose" in audit.verdict
+    np.testing.assert_allclose(same.exact(method="psis", random_seed=0)["exact"]["prob_best"], 1 / 3)
+
+
+def test_a_criterion_that_ties_says_so(few):
+    split, informed = few
+    constant = bpls.Criterion("constant", lambda t: 0 * t.log_lik_pseudo)
+    audit = informed.audit([constant], exact=quadrature(split))
+    assert audit.agreement["n_tied"].item() == split.m
+    assert f"the first of {split.m} that it scores alike" in str(audit)
+
+
+def test_criteria_without_a_score_are_left_out_in_words(few):
+    split, informed = few
+    formulas = {
+        "nothing": lambda t: t.log_lik_pseudo * np.nan,
+        "typo": lambda t: t.nope,
+        "number": lambda t: 1.0,
+        "array": lambda t: t.log_lik_pseudo.to_numpy(),
+    }
+    audit = informed.audit([bpls.Criterion(name, formula) for name, formula in formulas.items()], exact=quadrature(split))
+    assert set(audit.refused) == set(formulas)
+    assert audit.verdict == "Nothing is compared: none of nothing, typo, number, array is defined here."
+    assert "asks for what is no term" in audit.refused["typo"]
+    with pytest.raises(bpls.CriterionError, match="No criterion of this audit"):
+        bpls.plot_audit(audit)
+
+
+def test_criteria_that_score_classes_alike_are_left_out_of_pairs(sim1, sim1_informed):
+    tree = sim1_informed.exact(method="psis", labels="all", random_seed=5)
+    audit = sim1_informed.audit(["entropy", "variance", "ppp"], tree, random_seed=0)
+    assert set(audit.refused) == {"entropy", "variance"}
+    assert "scores all classes of a row alike" in audit.refused["entropy"]
+
+
+def test_a_far_away_row_does_not_stop_the_audit():
+    X, y = rows()
+    X[30, 1] = 1e8
+    with pm.Model() as model:
+        pm.Bernoulli("y", p=pm.math.invprobit(X @ pm.Normal("b", 0, 1, shape=2)), observed=hidden(y))
+    audit = bpls.BPLS(model).audit(["ppp", "variance", "probability"], method="psis", random_seed=0)
+    assert "variance" in audit.agreement["criterion"]
+
+
+def test_k_hat_is_the_same_every_time_and_has_an_error(few):
+    split, informed = few
+    one, other = (informed.audit(["ppp"], exact=quadrature(split), random_seed=seed).agreement for seed in (1, 2))
+    assert one["pareto_k"].item() == other["pareto_k"].item()
+    assert 0 < one["pareto_k_mcse"].item() < 0.3
 
 
 def test_ranks_tie_what_is_equal_but_for_rounding():
@@ -282,6 +369,12 @@ def test_the_interval_of_a_rank_correlation_reaches_up_to_what_noise_took():
     assert np.mean(covered) >= 0.9
 
 
+def labelled(label, **others):
+    """Values of 25 candidates, all with one class."""
+    values = {"log_ppp": np.zeros(25), "pseudo_label": np.full(25, label), **{k: np.full(25, v) for k, v in others.items()}}
+    return xr.Dataset({name: ("candidate", value) for name, value in values.items()})
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -291,11 +384,20 @@ def test_the_interval_of_a_rank_correlation_reaches_up_to_what_noise_took():
         ({"criteria": []}, "criteria= is empty"),
         ({"top": 0}, "top=0 is no number"),
         ({"exact": np.zeros(3)}, "exact= has shape"),
-        ({"exact": np.full(25, np.nan)}, "exact= is NaN for 25"),
+        ({"exact": np.full(25, np.nan)}, "exact= is not finite for 25"),
         ({"exact": np.zeros(25), "method": "psis"}, "exact= is given, and so is method="),
         ({"exact": xr.Dataset({"log_ppp": ("candidate", np.zeros(25))})}, 'exact= holds no "pseudo_label"'),
         ({"exact": xr.Dataset({"x": ("candidate", np.zeros(25))})}, 'holds neither "log_ppp"'),
-        ({"exact": xr.DataTree()}, 'exact= is no run of exact("ppp")'),
+        ({"exact": xr.DataTree()}, "exact= is no run of exact()"),
+        ({"exact": np.r_[np.inf, np.zeros(24)]}, "exact= is not finite for 1"),
+        ({"exact": "nothing"}, "exact= is a str and no numbers"),
+        ({"exact": {"log_ppp": np.zeros(25)}}, "exact= is a dict and no numbers"),
+        ({"exact": labelled(7)}, "exact= holds the class 7"),
+        ({"exact": labelled(0, mcse=-1.0)}, "standard errors that are negative"),
+        ({"criteria": [3]}, "criteria= holds a int"),
+        ({"criteria": [bpls.Criterion("ppp", lambda t: -t.log_lik_pseudo)]}, 'is named "ppp", as a built-in one'),
+        ({"draws": 2, "chains": 1, "method": "psis"}, "is too few to say anything about errors"),
+        ({"draws": 0, "method": "psis"}, "draws=0 is too few"),
         ({"exact": pd.Series(np.zeros(25), index=range(100, 125))}, "exact= has another index"),
         ({"method": "grid"}, 'method="grid" is unknown'),
     ],

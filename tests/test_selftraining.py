@@ -174,9 +174,12 @@ def test_a_weight_may_be_a_function_of_the_score(small, tmp_path):
 
 
 def test_a_weight_that_is_no_weight_ends_the_run_in_words(small):
-    run = train(small, rounds=3, pseudo_weight=lambda score: -score)
-    assert run["history"].sizes["step"] == 0
-    assert "pseudo_weight= gave -" in run.attrs["stop_reason"]
+    for wrong in (lambda score: -score, lambda score: None, lambda score: np.array([0.5])):
+        with pytest.raises(CriterionError, match=r"pseudo_weight= gave .* is not a positive number"):
+            train(small, rounds=3, pseudo_weight=wrong)
+    weights = iter([0.5, -1.0])
+    run = train(small, rounds=3, pseudo_weight=lambda score: next(weights))
+    assert run["history"].sizes["step"] == 1
     assert "is not a positive number" in run.attrs["stop_reason"]
 
 

@@ -1,0 +1,55 @@
+"""Computes what is missing, then writes the report and the figure: `python -m validation.simplified [--quick]`.
+
+Every repetition is kept in `validation/results/simplified/` as it is finished; a rerun computes only what is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+from rich.console import Console
+
+from validation.simplified.compute import compute
+from validation.simplified.figure import draw
+from validation.simplified.report import write
+from validation.simplified.settings import QUICK, SETTINGS
+from validation.simplified.store import Store
+from validation.simplified.summary import Summary
+
+HERE = Path(__file__).parents[1]
+REPETITIONS, QUICK_REPETITIONS = 40, 2
+
+
+def report(store: Store, folder: Path) -> Path | None:
+    """Write report and figure from what is stored, if anything is."""
+    summaries = [Summary(setting, records) for setting in SETTINGS if (records := store.read(setting))]
+    if not summaries:
+        return None
+    matplotlib.use("Agg")
+    path = folder / "simplified.md"
+    draw(summaries, path.with_suffix(".png"))
+    write(summaries, path, path.with_suffix(".png").name)
+    return path
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the study."""
+    parser = argparse.ArgumentParser(prog="python -m validation.simplified", description="ppp against ibpls (Supplement F)")
+    parser.add_argument("--quick", action="store_true", help="two repetitions of two settings that need no download")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--folder", type=Path, default=HERE, help="where results/ and reports/ are")
+    given = parser.parse_args(arguments)
+    console, store = Console(), Store(given.folder / "results" / "simplified")
+    settings, repetitions = (QUICK, QUICK_REPETITIONS) if given.quick else (SETTINGS, REPETITIONS)
+    try:
+        compute(settings, repetitions, store, jobs=given.jobs)
+    except KeyboardInterrupt:
+        console.print("Interrupted. What is finished is kept; the same command goes on from here.")
+    console.print(f"Report: {report(store, given.folder / 'reports')}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+"""What the stored repetitions of a setting say: means over repetitions with 95% intervals, differences paired by repetition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import stats
+
+from pymc_bpls.importance import GOOD_K
+from validation.simplified.rounds import CRITERIA, FULL, SIMPLIFIED
+from validation.simplified.settings import Setting
+from validation.simplified.store import Record
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Means of repetitions with half the width of their t intervals, and their standard errors; of one repetition, no width."""
+
+    mean: np.ndarray
+    half: np.ndarray
+    error: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> Interval:
+        """Along the first axis."""
+        n = len(values)
+        error = values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.full(values.shape[1:], np.nan)
+        return cls(values.mean(axis=0), stats.t.ppf(0.5 + LEVEL / 2, max(n - 1, 1)) * error, error)
+
+    @property
+    def low(self) -> np.ndarray:
+        """The lower end."""
+        return self.mean - self.half
+
+    @property
+    def high(self) -> np.ndarray:
+        """The upper end."""
+        return self.mean + self.half
+
+    @property
+    def sign(self) -> int:
+        """1 or −1 where the whole interval is above or below 0, else 0."""
+        return int(self.low > 0) - int(self.high < 0)
+
+    def text(self, form: str = "{:+.2f}") -> str:
+        """As in a report."""
+        ends = f" [{form.format(self.low)}, {form.format(self.high)}]" if np.isfinite(self.half) else " (no interval)"
+        return form.format(self.mean) + ends
+
+
+@dataclass(frozen=True)
+class Regret:
+    """Mean exact log PPP lost a round, with the part of its standard error that is Monte Carlo error."""
+
+    interval: Interval
+    monte_carlo: float
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The finished repetitions of a setting, by number."""
+
+    setting: Setting
+    records: Mapping[int, Record]
+
+    @property
+    def repetitions(self) -> int:
+        """How many there are."""
+        return len(self.records)
+
+    @cached_property
+    def accuracy(self) -> dict[str, np.ndarray]:
+        """Test accuracy in percent, shape (repetition, number of pseudo-labels)."""
+        n_test = self.setting.sizes[0]
+        return {name: 100 * np.array([each["right"][name] for each in self.records.values()]) / n_test for name in CRITERIA}
+
+    @property
+    def supervised(self) -> np.ndarray:
+        """Test accuracy without pseudo-labels, which is the same in both runs."""
+        return self.accuracy[FULL][:, 0]
+
+    def final(self, criterion: str) -> np.ndarray:
+        """Test accuracy with all pseudo-labels."""
+        return self.accuracy[criterion][:, -1]
+
+    def along(self, criterion: str) -> np.ndarray:
+        """Test accuracy averaged over the run, from the first pseudo-label to the last."""
+        return self.accuracy[criterion][:, 1:].mean(axis=1)
+
+    @property
+    def curve_difference(self) -> np.ndarray:
+        """Full minus simplified, in percentage points."""
+        return self.accuracy[FULL] - self.accuracy[SIMPLIFIED]
+
+    @property
+    def final_difference(self) -> Interval:
+        """Full minus simplified, with all pseudo-labels."""
+        return Interval.of(self.final(FULL) - self.final(SIMPLIFIED))
+
+    @property
+    def along_difference(self) -> Interval:
+        """Full minus simplified, averaged over the run."""
+        return Interval.of(self.along(FULL) - self.along(SIMPLIFIED))
+
+    @property
+    def alike(self) -> int:
+        """In how many repetitions both runs end with the same test accuracy."""
+        return int((self.final(FULL) == self.final(SIMPLIFIED)).sum())
+
+    def gain(self, criterion: str) -> Interval:
+        """Over the supervised model, with all pseudo-labels."""
+        return Interval.of(self.final(criterion) - self.supervised)
+
+    def gain_along(self, criterion: str) -> Interval:
+        """Over the supervised model, averaged over the run."""
+        return Interval.of(self.along(criterion) - self.supervised)
+
+    def true_labels(self, criterion: str) -> Interval:
+        """Percentage of pseudo-labels that are true."""
+        added = self.setting.sizes[2]
+        return Interval.of(100 * np.array([each["true_labels"][criterion] for each in self.records.values()]) / added)
+
+    @property
+    def differ(self) -> Interval:
+        """Percentage of rounds in which the criteria choose differently at the same D."""
+        return Interval.of(np.array([100 * np.mean(each["differ"]) for each in self.records.values()]))
+
+    @property
+    def lost(self) -> int:
+        """How many refits had no mode."""
+        return sum(each["lost"] for each in self.records.values())
+
+    @cached_property
+    def _measured(self) -> list[list[Record]]:
+        return [each["regret"] for each in self.records.values()]
+
+    @cached_property
+    def _trusted(self) -> list[list[Record]]:
+        good = ([each for each in run if (each["pareto_k"] or 0.0) <= GOOD_K] for run in self._measured)
+        return [run for run in good if run]
+
+    @property
+    def measured(self) -> int:
+        """In how many rounds regret was measured."""
+        return sum(map(len, self._measured))
+
+    @property
+    def excluded(self) -> int:
+        """How many of them have importance weights that cannot be trusted."""
+        return self.measured - sum(map(len, self._trusted))
+
+    def regret(self, of: str) -> Regret | None:
+        """Of one criterion's choices, or the "difference": the simplified one's minus the full one's, without maximum."""
+        if not self._trusted:
+            return None
+        runs = [np.array([each[of] for each in run]) for run in self._trusted]
+        errors = np.array([np.sqrt(np.square(run[:, 1]).sum()) / len(run) for run in runs])
+        return Regret(Interval.of(np.array([run[:, 0].mean() for run in runs])), float(np.sqrt((errors**2).sum()) / len(runs)))

@@ -1,0 +1,80 @@
+"""What the numbers say, in plain sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from validation.simplified.rounds import CRITERIA, FULL, SIMPLIFIED
+from validation.simplified.summary import Interval, Summary
+
+BETTER = {
+    1: f"`{FULL}` is better than `{SIMPLIFIED}`",
+    0: f"`{FULL}` and `{SIMPLIFIED}` cannot be told apart",
+    -1: f"`{SIMPLIFIED}` is better than `{FULL}`",
+}
+GAINS = {1: "improves over", 0: "cannot be told from", -1: "is worse than"}
+
+
+def of_setting(each: Summary) -> str:
+    """Which criterion is better, and whether either is of use."""
+    ends, along = each.final_difference, each.along_difference
+    gains = " and ".join(
+        f"`{name}` {GAINS[each.gain(name).sign]} the supervised model ({each.gain(name).text()})" for name in CRITERIA
+    )
+    return (
+        f"{each.setting.title} ({each.repetitions} repetitions): by final accuracy {BETTER[ends.sign]} ({ends.text()} points), "
+        f"along the run {BETTER[along.sign]} ({along.text()}). In the end {gains}."
+    )
+
+
+def overall(summaries: Sequence[Summary]) -> list[str]:
+    """All settings together."""
+    return [
+        _difference("By final accuracy", [each.final_difference for each in summaries]),
+        _difference("By accuracy averaged along the run", [each.along_difference for each in summaries]),
+        *_regret(summaries),
+        *(_gain(name, summaries) for name in CRITERIA),
+    ]
+
+
+def _difference(how: str, held: Sequence[Interval]) -> str:
+    largest = max(held, key=lambda each: abs(float(each.mean)))
+    return (
+        f"{how}, `{FULL}` is better in {_signs(held, 1)} of {len(held)} settings, `{SIMPLIFIED}` in {_signs(held, -1)}, and "
+        f"in {_signs(held, 0)} they cannot be told apart. The largest mean difference is {largest.text()} points{_reach(held)}."
+    )
+
+
+def _reach(held: Sequence[Interval]) -> str:
+    """What "cannot be told apart" leaves open."""
+    ends = [max(abs(float(each.low)), abs(float(each.high))) for each in held if np.isfinite(each.half)]
+    return f", and no interval reaches beyond {max(ends):.2f} points" if ends else ""
+
+
+def _regret(summaries: Sequence[Summary]) -> list[str]:
+    found = [regret for each in summaries if (regret := each.regret("difference")) is not None]
+    if not found:
+        return []
+    shares = [float(each.differ.mean) for each in summaries]
+    held = [each.interval for each in found]
+    means = [float(each.mean) for each in held]
+    return [
+        f"At the same D they choose differently in {min(shares):.0f} to {max(shares):.0f}% of rounds, by setting. "
+        f"`{SIMPLIFIED}`'s choices lose more exact log PPP than `{FULL}`'s in {_signs(held, 1)} of {len(held)} settings and "
+        f"less in {_signs(held, -1)}: by {min(means):+.4f} to {max(means):+.4f} nats a round."
+    ]
+
+
+def _gain(name: str, summaries: Sequence[Summary]) -> str:
+    ends = [each.gain(name) for each in summaries]
+    along = [each.gain_along(name) for each in summaries]
+    return (
+        f"`{name}` improves over the supervised model in {_signs(ends, 1)} of {len(ends)} settings in the end "
+        f"({_signs(along, 1)} along the run) and is worse in {_signs(ends, -1)} ({_signs(along, -1)})."
+    )
+
+
+def _signs(intervals: Sequence[Interval], sign: int) -> int:
+    return sum(each.sign == sign for each in intervals)
