@@ -26,7 +26,14 @@ def runs(few):
 @pytest.fixture(scope="module")
 def audits(runs):
     split, informed, both = runs
-    return split, {name: informed.audit_along(run, every=4, random_seed=0, **QUIET) for name, run in both.items()}, both
+    return (
+        split,
+        {
+            name: informed.audit_along(run, every=4, criteria=["ppp", "ibpls"], random_seed=0, **QUIET)
+            for name, run in both.items()
+        },
+        both,
+    )
 
 
 def test_the_regret_of_a_first_choice_is_that_of_quadrature(audits):

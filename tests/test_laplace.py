@@ -226,6 +226,8 @@ def differences(f, x, h=1e-4):
     return gradient, np.array(hessian)
 
 
+# a network has modes beside the one in use
+@pytest.mark.filterwarnings("ignore:.*modes of the posterior were found:pymc_bpls.BPLSWarning")
 @pytest.mark.parametrize("name", CONSTRAINED)
 def test_mode_and_hessian_are_those_of_pymcs_density_with_jacobian(name):
     declare, holds = CONSTRAINED[name]
