@@ -2,6 +2,7 @@
 
 from functools import cache
 
+import jax
 import numpy as np
 import pytest
 import reference
@@ -11,6 +12,16 @@ import pymc_bpls as bpls
 
 settings.register_profile("suite", deadline=None, derandomize=True, database=None)
 settings.load_profile("suite")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _what_other_workers_compiled(tmp_path_factory, worker_id):
+    """JAX's persistent cache in a folder of the session: the workers share models, and so what they compile."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / "compiled"
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 @cache

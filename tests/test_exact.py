@@ -90,14 +90,14 @@ def test_nuts_agrees_with_quadrature(quadrature):
 
 @pytest.mark.slow
 def test_errors_of_nuts_are_honest(quadrature, monkeypatch):
-    """Each run takes four chains of a long one, which is compiled once."""
+    """Each run takes 500 draws of four long chains, which are compiled and tuned once."""
     split, pls = quadrature
-    problem, chains = pls._problem, {**NUTS, "chains": 4 * len(SEEDS)}
-    long = {k: sample(problem, problem.labeled, k, random_seed=k, **chains) for k in (1, 2)}
+    problem, size = pls._problem, NUTS["draws"]
+    long = {k: sample(problem, problem.labeled, k, random_seed=k, **{**NUTS, "draws": size * len(SEEDS)}) for k in (1, 2)}
     runs = []
     for seed in SEEDS:
-        some = slice(4 * seed, 4 * seed + 4)
-        parts = {k: Draws(whole.theta[some], whole.sample_stats.isel(chain=some), []) for k, whole in long.items()}
+        some = slice(size * seed, size * (seed + 1))
+        parts = {k: Draws(whole.theta[:, some], whole.sample_stats.isel(draw=some), []) for k, whole in long.items()}
         monkeypatch.setattr("pymc_bpls.exact.sample", lambda *arguments, parts=parts, **options: parts[arguments[2]])
         runs.append(pls.exact(labels="all", random_seed=seed, **NUTS))
     assert_honest(runs, split)

@@ -25,17 +25,17 @@ pytestmark = [
 
 PYTHON = Mode(linker="py", optimizer="fast_compile")
 CANDIDATE = int(zoo.CANDIDATES[4])
-STRUCTURED = (
-    "discrete_time_survival",
-    "multinomial_of_one_trial",
+STRUCTURED = ("discrete_time_survival", "item_response", "contamination", "tanh_network")
+WITHOUT_REFITS = (
+    "cloglog",
+    "softmax_of_logit_p",
+    "hierarchical_non_centered",
     "item_response",
-    "multilevel_regression_and_poststratification",
+    "horseshoe",
+    "ordered_logistic",
     "contamination",
-    "t_link",
-    "misclassification",
-    "beta_binomial_of_one_trial",
-    "tanh_network",
-    "mixture_of_logistics",
+    "hilbert_space_gp",
+    "class_conditional_gaussian",
     "custom_distribution",
 )
 
@@ -134,7 +134,7 @@ def test_ppp_of_each_class_is_that_of_a_refit_by_scipy(declared):
 @pytest.mark.slow
 @pytest.mark.parametrize("declared", STRUCTURED, indirect=True)
 def test_structured_refits_are_those_of_the_general_path(declared):
-    """Of the kinds that tests/test_refit.py does not have."""
+    """Of kinds that tests/test_refit.py does not have."""
     _, pls = declared
     scorer = pls._scorer
     assert scorer.engine.by_predictors is not None
@@ -146,6 +146,7 @@ def test_structured_refits_are_those_of_the_general_path(declared):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("declared", WITHOUT_REFITS, indirect=True)
 def test_approximations_without_refits_are_near_the_exact_values(declared):
     """Within 5% of the range and four Monte Carlo errors of importance sampling that k-hat trusts."""
     kind, pls = declared
@@ -161,7 +162,13 @@ def test_approximations_without_refits_are_near_the_exact_values(declared):
     takes_ep = pls._scorer.engine.separable_prior is not None and pls._problem.density.predictors.size == 1
     for approximation in ("ep", "vi") if takes_ep else ("vi",):
         settings = replace(find_settings("ppp", approximation, "map", "predicted", None), absolute=False)
-        found = pls._scorer.score(settings, labeled, pls._scorer.base(settings, labeled), zoo.CANDIDATES)[0]["score"].to_numpy()
+        try:
+            scores, _ = pls._scorer.score(settings, labeled, pls._scorer.base(settings, labeled), zoo.CANDIDATES)
+        except bpls.ApproximationError as refusal:
+            # PyMC 5.28 rounds 1 - exp(-exp(f)) to 1, so that the expected log-likelihood is minus infinity
+            assert takes_ep and approximation == "vi" and 'Use approximation="ep"' in str(refusal)
+            continue
+        found = scores["score"].to_numpy()
         difference = (found - found.mean()) - (exact - exact.mean())
         assert np.abs(difference).max() <= 0.05 * np.ptp(exact) + 4 * error
 
