@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +16,7 @@ from pymc_bpls import verdicts
 
 
 @dataclass(frozen=True, repr=False)
-class Report:
+class Report(ABC):
     """Findings in a DataTree, with a verdict: what a person reads, and what `to_netcdf` writes."""
 
     tree: xr.DataTree
@@ -45,13 +46,13 @@ class Report:
         with xr.open_datatree(path, engine="h5netcdf") as tree:
             return cls(tree.load())
 
+    @abstractmethod
     def table(self) -> pd.DataFrame:
         """What is worth a first look, as text."""
-        raise NotImplementedError
 
+    @abstractmethod
     def sentences(self) -> list[str]:
         """Everything that the report says, a sentence each, the verdict first."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         verdict, *others = self.sentences()

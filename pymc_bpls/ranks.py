@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from scipy.stats import kendalltau, spearmanr
 
@@ -44,7 +47,7 @@ def spearman(first: np.ndarray, second: np.ndarray) -> float:
     return _defined(spearmanr, first, second)
 
 
-def _defined(statistic, first: np.ndarray, second: np.ndarray) -> float:  # type: ignore[no-untyped-def]
+def _defined(statistic: Callable[..., Any], first: np.ndarray, second: np.ndarray) -> float:
     if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
         return float("nan")
     return float(statistic(first, second)[0])

@@ -150,10 +150,6 @@ def test_structured_refits_are_those_of_the_general_path(declared):
 def test_approximations_without_refits_are_near_the_exact_values(declared):
     """Within 5% of the range and four Monte Carlo errors of importance sampling that k-hat trusts."""
     kind, pls = declared
-    if kind is zoo.ACCEPTED["latent_gp"]:
-        pytest.skip(
-            "a Gaussian process over all rows takes minutes by variational inference; validation/approximations has one"
-        )
     tree = pls.exact(method="psis", draws=2000, random_seed=0, absolute=False)
     exact, error = tree["exact"]["log_predictive"].to_numpy(), float(tree["exact"]["mcse"].max())
     if not kind.local:
