@@ -135,11 +135,8 @@ def read_track(run: xr.DataTree, scorer: Scorer) -> Track:
     attrs, shares = run.attrs, run.attrs["class_balance"]
     balance = None if isinstance(shares, str) else ClassBalance(np.asarray(shares, dtype=float))
     weights = end.weights[len(problem.labeled) :]
-    weight = (
-        float(weights.mean())
-        if attrs["pseudo_weight"] == CALLABLE and len(weights)
-        else read_weight(attrs["pseudo_weight"], None)
-    )
+    by_function = attrs["pseudo_weight"] == CALLABLE and len(weights) > 0
+    weight = float(weights.mean()) if by_function else read_weight(attrs["pseudo_weight"], None)
     plan = Plan(None, int(attrs["batch_size"]), [], balance, weight, test)
     settings = find_settings("ppp", "vi", "map", attrs["labels"], None)
     pool = np.setdiff1d(problem.table.candidates, held_out)

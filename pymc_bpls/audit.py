@@ -125,7 +125,10 @@ class Audit(Report):
         """What is worth a first look, as text, a row a criterion."""
         if not self.agreement.sizes.get("criterion"):
             return pd.DataFrame()
-        rows = self.agreement.to_dataframe().reset_index().to_dict("records")
+        rows: list[dict[str, Any]] = [
+            {str(name): value for name, value in row.items()}
+            for row in self.agreement.to_dataframe().reset_index().to_dict("records")
+        ]
         unflagged = {"tau without flags": [_tau(row, "_unflagged") for row in rows]}
         return pd.DataFrame(
             {

@@ -7,27 +7,26 @@ unlabeled rows into the test folds, where −1 counts as the right answer: give 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 import pymc as pm
 import scipy.stats
 import xarray as xr
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.metrics import check_scoring, log_loss
-from sklearn.model_selection import BaseCrossValidator
-from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pymc_bpls.bpls import BPLS
 from pymc_bpls.criteria import Criterion
 from pymc_bpls.decisions import LabelRule
 from pymc_bpls.errors import CriterionError, LabelError, ModelError
+from pymc_bpls.folds import LabeledKFold, encode, read_labels
 from pymc_bpls.forms import find_settings
-from pymc_bpls.labels import UNLABELED, encode_labels
+from pymc_bpls.labels import UNLABELED
 from pymc_bpls.runs import read_history
 from pymc_bpls.selftraining import Stop
 from pymc_bpls.verdicts import plus_minus
@@ -164,9 +163,9 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
             The labels have one class only, or the model, the rows or the criterion cannot be used.
         """
         X = np.array(validate_data(self, X, dtype=np.float64))
-        labels, known = _read_labels(y)
+        labels, known = read_labels(y)
         check_consistent_length(X, labels)
-        codes, self.classes_ = _encode(labels, known)
+        codes, self.classes_ = encode(labels, known)
         if len(self.classes_) == 1:
             raise LabelError(
                 f"y has one class, {self.classes_[0]}{'' if known.all() else ' (-1 and missing labels mark unlabeled rows)'}. "
@@ -247,7 +246,7 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
         LabelError
             A row is unlabeled, so that no prediction of it is right.
         """
-        labels, known = _read_labels(y)
+        labels, known = read_labels(y)
         if not known.all():
             raise LabelError(
                 f"{(~known).sum()} of {len(known)} rows to score are unlabeled. "
@@ -301,68 +300,6 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
         return scorer.log_probabilities(scorer.base(settings, labeled, self._theta), positions)
 
 
-class LabeledKFold(BaseCrossValidator):
-    """K folds of the labeled rows, stratified by class; every unlabeled row is in every training set and in no test fold.
-
-    Parameters
-    ----------
-    n_splits : int, default 5
-    shuffle : bool, default False
-        Whether to shuffle rows before they are dealt into folds.
-    random_state : int, RandomState or None, optional
-        For `shuffle=True`.
-
-    Examples
-    --------
-    >>> from pymc_bpls.sklearn import LabeledKFold
-    >>> y = [0, 1, -1, 0, 1, -1]
-    >>> [(train.tolist(), test.tolist()) for train, test in LabeledKFold(2).split(y, y)]
-    [([2, 3, 4, 5], [0, 1]), ([0, 1, 2, 5], [3, 4])]
-    """
-
-    def __init__(self, n_splits: int = 5, shuffle: bool = False, random_state: Any = None) -> None:
-        self.n_splits = n_splits
-        self.shuffle = shuffle
-        self.random_state = random_state
-
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """The number of folds.
-
-        Parameters
-        ----------
-        X, y, groups
-            Not used.
-
-        Returns
-        -------
-        int
-        """
-        return self.n_splits
-
-    def _iter_test_indices(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[np.ndarray]:
-        labels, known = _read_labels(y)
-        codes, classes = _encode(labels, known)
-        self._check(codes, classes)
-        rows = np.flatnonzero(known)
-        if self.shuffle:
-            rows = check_random_state(self.random_state).permutation(rows)
-        rows = rows[np.argsort(codes[rows], kind="stable")]
-        for fold in range(self.n_splits):
-            yield rows[fold :: self.n_splits]
-
-    def _check(self, codes: np.ndarray, classes: np.ndarray) -> None:
-        counts = np.bincount(codes[codes >= 0], minlength=len(classes))
-        if not (isinstance(self.n_splits, Integral) and 2 <= self.n_splits <= counts.sum()):
-            raise LabelError(
-                f"n_splits={self.n_splits} folds cannot be made of {counts.sum()} labeled rows. Give 2 to that many."
-            )
-        if counts.min() < 2:
-            raise LabelError(
-                f"Class {classes[counts.argmin()]} has one labeled row, so that one fold has none to train on. "
-                "Label another, or leave the class out."
-            )
-
-
 def cross_validate_labeled(
     estimator: Any, X: Any, y: Any, *, cv: Any = 5, scoring: Any = None, random_seed: int | np.random.Generator | None = None
 ) -> xr.Dataset:
@@ -410,8 +347,8 @@ def cross_validate_labeled(
     {'metric': 2, 'model': 2, 'fold': 2}
     """
     models = {"supervised": _supervised(estimator), "self-training": estimator}
-    labels, known = _read_labels(y)
-    codes, classes = _encode(labels, known)
+    labels, known = read_labels(y)
+    codes, classes = encode(labels, known)
     rows, unlabeled = np.flatnonzero(known), np.flatnonzero(~known)
     truth = classes[codes[rows]]
     if isinstance(cv, Integral):
@@ -482,26 +419,3 @@ def _verdict(result: xr.Dataset, n_labeled: int) -> str:
 
 def _rows(X: Any, rows: np.ndarray) -> Any:
     return X.iloc[rows] if hasattr(X, "iloc") else np.asarray(X)[rows]
-
-
-def _read_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Labels as given, shape (rows,), and which rows have one."""
-    labels = column_or_1d(y, warn=True)
-    known = np.asarray(pd.notna(labels))
-    if labels.dtype.kind == "f":
-        values = labels[known]
-        strange = values[~np.isfinite(values) | (values != np.round(values))]
-        if strange.size:
-            raise LabelError(
-                f"y has {strange.size} continuous or infinite values, the first is {strange[0]}. Give each row a class, or -1."
-            )
-    if labels.dtype.kind == "U" and (labels == str(UNLABELED)).any():
-        raise LabelError('y holds strings "-1", as NumPy makes of ["a", -1]. Use dtype=object, or None for unlabeled rows.')
-    known[known] = labels[known] != UNLABELED
-    return labels, known
-
-
-def _encode(labels: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Class codes, −1 where unlabeled, and the classes."""
-    codes, classes, _ = encode_labels(np.where(known, labels.astype(object), None))
-    return codes, classes
