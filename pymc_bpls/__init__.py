@@ -5,6 +5,7 @@ from pymc_bpls.audit import Audit
 from pymc_bpls.bpls import BPLS
 from pymc_bpls.criteria import Criterion
 from pymc_bpls.datasets import load_dataset, simulate
+from pymc_bpls.decisions import Hurwicz
 from pymc_bpls.errors import (
     ApproximationError,
     BPLSError,
@@ -31,6 +32,7 @@ __all__ = [
     "Criterion",
     "CriterionError",
     "DataUnavailableError",
+    "Hurwicz",
     "LabelError",
     "LaplaceFit",
     "ModeError",

@@ -16,7 +16,7 @@ from scipy.stats import linregress, t
 from pymc_bpls import verdicts
 from pymc_bpls.audit import Audit, Report
 from pymc_bpls.auditing import Bench, make_audit
-from pymc_bpls.averages import average
+from pymc_bpls.averages import average_options
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.exact import Method, exact_tree
 from pymc_bpls.forms import Form, find_settings
@@ -84,10 +84,10 @@ class ExactScorer(Scorer):
         self, settings: Settings, labeled: Labeled, mode: Mode, candidates: np.ndarray, warm: Warm = None
     ) -> tuple[xr.Dataset, Warm]:
         """Exact scores of `candidates`, up to a constant."""
-        codes = self.codes(settings.rule, labeled, mode, candidates)
-        pairs = Pairs.of(candidates, codes)
-        log_mean = average(self.engine, self.method(self, labeled, 2).draws, pairs.rows, pairs.codes).log_mean
-        return self._finished(xr.Dataset({"score": pairs.variable(log_mean)}), candidates, codes), warm
+        options = self.options(settings.rule, labeled, mode, candidates)
+        averages, codes = average_options(self.engine, self.method(self, labeled, 2).draws, options)
+        score = Pairs.of(candidates, codes).variable(averages.log_mean)
+        return self._finished(xr.Dataset({"score": score}), replace(options, codes=codes)), warm
 
 
 @dataclass(frozen=True)
@@ -148,10 +148,10 @@ def audit_step(track: Track, forms: Sequence[Form], method: Method, step: int, s
     scorer = track.scorer
     labeled, candidates = track.at(step)
     mode = scorer.base(track.settings, labeled)
-    codes = scorer.codes(track.settings.rule, labeled, mode, candidates)
-    tree = exact_tree(scorer, labeled, "ppp", method, (candidates, codes), np.random.default_rng(seed))
-    truth, _ = from_tree(tree, scorer.problem, candidates)
-    audit = make_audit(Bench(scorer, labeled, mode, None, candidates, codes, truth, _TOP, seed), forms)
+    options = scorer.options(track.settings.rule, labeled, mode, candidates)
+    tree = exact_tree(scorer, labeled, "ppp", method, options, np.random.default_rng(seed))
+    truth, codes = from_tree(tree, scorer.problem, candidates)
+    audit = make_audit(Bench(scorer, labeled, mode, None, options, codes, truth, _TOP, seed), forms)
     regret, error = _own_regret(track, truth, Pairs.of(candidates, codes), step)
     kept = audit.agreement.drop_vars(["verdict", "choice_label"], errors="ignore").astype(float)
     kept = kept.assign(

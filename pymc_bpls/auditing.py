@@ -14,6 +14,7 @@ from pymc_bpls import verdicts
 from pymc_bpls.agreement import DESCRIPTIONS, Scored, agreement, correlation, errors
 from pymc_bpls.audit import Audit
 from pymc_bpls.criteria import Criterion, FitCriterion
+from pymc_bpls.decisions import Options
 from pymc_bpls.errors import BPLSError, BPLSWarning, CriterionError, ModeError
 from pymc_bpls.forms import Form, find_settings
 from pymc_bpls.gaussian import Gaussian
@@ -30,16 +31,17 @@ _LEAST_SIGNAL = 2.0
 
 @dataclass(frozen=True)
 class Bench:
-    """Everything that criteria are scored on: D, its mode, the pairs, and the exact values of these.
+    """Everything that criteria are scored on: D, its mode, the candidates' options, and the exact values.
 
-    Where D has no mode, `lost` says why, and `mode` is the centre of the variational approximation.
+    `codes` are the classes that the exact values are of. Where D has no mode, `lost` says why, and `mode` is the centre of the
+    variational approximation.
     """
 
     scorer: Scorer
     labeled: Labeled
     mode: Mode
     lost: ModeError | None
-    candidates: np.ndarray
+    options: Options
     codes: np.ndarray
     truth: Truth
     top: int
@@ -48,7 +50,7 @@ class Bench:
     @property
     def pairs(self) -> Pairs:
         """The pairs (candidate, class), flat."""
-        return Pairs.of(self.candidates, self.codes)
+        return Pairs.of(self.options.candidates, self.codes)
 
     def scored(self, form: Form) -> Scored:
         """The pairs' scores in one form.
@@ -61,7 +63,7 @@ class Bench:
         if self.lost is not None and form.approximation == "laplace":
             raise self.lost
         settings = form.settings(np.random.default_rng(self.seed))
-        result, warm = self.scorer.score_codes(settings, self.labeled, self.mode, self.candidates, self.codes)
+        result, warm = self.scorer.score_options(settings, self.labeled, self.mode, self.options)
         score = result["score"].to_numpy().ravel()
         if not np.isfinite(score).any():
             raise CriterionError(f'"{form.label}" has no finite score. Look for far-away values in the rows.')
@@ -70,7 +72,8 @@ class Bench:
                 f'"{form.label}" scores all classes of a row alike, so that it chooses none of them. '
                 'Audit it with labels="predicted".'
             )
-        found = Scored(score, *_log_p(settings.criterion, score, result, form))
+        combined = self.options.weigh is not None
+        found = Scored(score, *_log_p(settings.criterion, score, result, form, combined))
         found = replace(found, constant_error=float(result.attrs.get("log_normalizer_error", 0.0)))
         q = self._gaussian(form, settings.criterion, warm)
         if q is None:
@@ -92,15 +95,17 @@ class Bench:
     def class_sum_error(self) -> np.ndarray | None:
         """Of each pair's candidate; None under improper priors."""
         settings = find_settings("ppp", "laplace", "map", "all", None)
-        result, _ = self.scorer.score(settings, self.labeled, self.mode, self.candidates)
+        result, _ = self.scorer.score(settings, self.labeled, self.mode, self.options.candidates)
         if "class_sum_error" not in result:
             return None
-        return np.repeat(result["class_sum_error"].to_numpy(), self.codes.size // len(self.candidates))
+        return np.repeat(result["class_sum_error"].to_numpy(), self.codes.size // len(self.options.candidates))
 
 
-def _log_p(criterion: Criterion | FitCriterion, score: np.ndarray, result: xr.Dataset, form: Form) -> tuple[Any, bool]:
-    """The score as a log probability, and whether it is log PPP itself."""
-    if isinstance(criterion, FitCriterion) and form.approximation == "laplace":
+def _log_p(
+    criterion: Criterion | FitCriterion, score: np.ndarray, result: xr.Dataset, form: Form, combined: bool
+) -> tuple[Any, bool]:
+    """The score as a log probability, which it is where classes were combined, and whether it is log PPP itself."""
+    if isinstance(criterion, FitCriterion) and form.approximation == "laplace" and not combined:
         with np.errstate(divide="ignore"):
             return (None if criterion.log_p is None else criterion.log_p(score)), False
     if form.criterion == "ppp" and ABSOLUTE["ppp"] in result:
@@ -274,7 +279,7 @@ def _candidates(bench: Bench, scores: dict[str, Scored], flags: np.ndarray, clas
             "pareto_k": [nothing if scored.pareto_k is None else scored.pareto_k.mean(axis=0) for scored in scores.values()],
         }
         columns |= {name: (dims, np.stack(values).reshape(shape)) for name, values in layers.items()}
-    coords = bench.scorer.problem.coords(bench.candidates, bench.codes)
+    coords = bench.scorer.problem.coords(bench.options.candidates, bench.codes)
     return xr.Dataset(columns, coords={"criterion": np.array(list(scores), dtype=str), **coords})
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
+from pymc_bpls.decisions import Options
 from pymc_bpls.ranks import TIED
 from pymc_bpls.refit import Engine
 
@@ -65,17 +66,38 @@ def batch_error(deviations: np.ndarray) -> np.ndarray:
     return np.sqrt((deviations**2).sum(axis=0) / (n * (n - 1)))
 
 
-def average(engine: Engine, draws: Weighted, positions: np.ndarray, codes: np.ndarray) -> Averages:
-    """log E[p(y | x, θ)] of each pair (row, class), in chunks: draws × pool is never stored."""
+def average_options(engine: Engine, draws: Weighted, options: Options) -> tuple[Averages, np.ndarray]:
+    """log E[p(y | x, θ)] of the candidates' classes, or of their combination, and the classes, codes (m,) or (m, K)."""
+    rows, codes = options.candidates, options.codes
+    of_pairs = average(engine, draws, np.repeat(rows, codes.size // max(len(rows), 1)), codes.reshape(-1, 1))
+    if options.weigh is None:
+        return of_pairs, codes
+    weighing = options.weigh(of_pairs.log_mean.reshape(codes.shape))
+    return average(engine, draws, rows, codes, weighing.log_weights), weighing.codes
+
+
+def average(
+    engine: Engine, draws: Weighted, positions: np.ndarray, codes: np.ndarray, log_weights: np.ndarray | None = None
+) -> Averages:
+    """log E[Σ_y w_y p(y | x, θ)] of each row, in chunks: draws × pool is never stored.
+
+    `codes` (rows, L) are classes y and `log_weights` of the same shape log w_y, 0 by default.
+    """
+    log_w = np.zeros(codes.shape) if log_weights is None else log_weights
     batches = draws.batches
-    theta, log_weights = draws.theta[batches.ravel()], draws.log_weights[batches.ravel()]
-    weights = np.exp(log_weights - logsumexp(log_weights))
-    most = max(1, min(_LARGEST_CHUNK, _BYTES // (64 * len(theta))))
+    theta, of_draws = draws.theta[batches.ravel()], draws.log_weights[batches.ravel()]
+    weights = np.exp(of_draws - logsumexp(of_draws))
+    most = max(1, min(_LARGEST_CHUNK, _BYTES // (64 * len(theta) * codes.shape[1])))
     size = min(1 << (most.bit_length() - 1), max(8, 1 << (len(positions) - 1).bit_length()))
     density = engine.density
 
-    def chunk(theta: jax.Array, weights: jax.Array, codes: jax.Array, rows: Any) -> tuple[jax.Array, ...]:
-        log_p = jax.vmap(density.log_lik, (0, None, None))(theta, codes, rows)
+    def mixture(theta: jax.Array, codes: jax.Array, log_w: jax.Array, row: Any) -> jax.Array:
+        log_p = jax.vmap(density.log_lik_row, (None, 0, None))(theta, codes, row)
+        return jax.scipy.special.logsumexp(log_w + log_p)
+
+    def chunk(theta: jax.Array, weights: jax.Array, codes: jax.Array, log_w: jax.Array, rows: Any) -> tuple[jax.Array, ...]:
+        of_rows = jax.vmap(mixture, (None, 0, 0, 0))
+        log_p = jax.vmap(of_rows, (0, None, None, None))(theta, codes, log_w, rows)
         top = log_p.max(axis=0)
         top = jnp.where(jnp.isfinite(top), top, 0.0)
         p = jnp.exp(log_p - top)
@@ -88,7 +110,7 @@ def average(engine: Engine, draws: Weighted, positions: np.ndarray, codes: np.nd
         picked = np.resize(np.arange(first, min(first + size, len(positions))), size)
         rows = density.take(positions[picked])
         log_mean, sums, square = engine.compiler(
-            f"averages over {batches.shape} draws", chunk, theta, weights, codes[picked], rows
+            f"averages over {batches.shape} draws", chunk, theta, weights, codes[picked], log_w[picked], rows
         )
         keep = len(positions) - first
         total = sums.sum(axis=0)

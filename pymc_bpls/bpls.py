@@ -49,7 +49,7 @@ from pymc_bpls.selftraining import (
     read_test,
     read_weight,
 )
-from pymc_bpls.truth import read_exact
+from pymc_bpls.truth import labels_of, read_exact
 
 _PREDICTORS = ("map", "laplace")
 
@@ -264,8 +264,10 @@ class BPLS:
             log-posterior has a kink, and so no mode to verify, these two predict pseudo-labels at their own centre.
         expansion : {"map", "mle"}, default "map"
             Whether the point of expansion maximises the prior too; "mle" is the paper's, for "ppp" and "ibpls".
-        labels : {"predicted", "all"} or rule, default "predicted"
-            Each candidate with its predicted class, or with every class.
+        labels : {"predicted", "all", "expected"} or Hurwicz(alpha), default "predicted"
+            Each candidate with its predicted class; every class of every candidate competing; or one value a candidate, the
+            logarithm of its classes' values combined: their mean by predicted probabilities, or `Hurwicz`'s mixture of the
+            largest and the smallest. Terms are then those of each class, over `label`.
         chunk_bytes : int, optional
             Memory for the refits that are done together, 256 MiB by default.
 
@@ -438,7 +440,7 @@ class BPLS:
         Parameters
         ----------
         criterion : {"ppp", "marginal_likelihood"}
-        labels : {"predicted", "all"} or rule, default "predicted"
+        labels : {"predicted", "all", "expected"} or Hurwicz(alpha), default "predicted"
         method : {"nuts", "psis"}, default "nuts"
             NUTS through `pm.sample`, or Pareto-smoothed importance sampling (`chains · draws` of them) from t distributions
             around EP's, the variational or Laplace's Gaussian, and from their mixture where none will do: seconds instead of
@@ -470,8 +472,8 @@ class BPLS:
         self._needs_candidates()
         labeled, candidates = self._problem.labeled, self._problem.table.candidates
         mode = self._scorer.base(find_settings(criterion, "vi", "map", labels, None), labeled)
-        codes = self._scorer.codes(find_rule(labels), labeled, mode, candidates)
-        return warn_if_unreliable(exact_tree(self._scorer, labeled, criterion, chosen, (candidates, codes), rng))
+        options = self._scorer.options(find_rule(labels), labeled, mode, candidates)
+        return warn_if_unreliable(exact_tree(self._scorer, labeled, criterion, chosen, options, rng))
 
     def audit(
         self,
@@ -493,7 +495,7 @@ class BPLS:
         exact : optional
             The exact values: what `exact("ppp")` returned; a Dataset with `log_ppp`, and `mcse` and `pseudo_label` where
             there are any; or an array of known log PPP in the order of the candidates. By default `exact` is run.
-        labels : {"predicted", "all"} or rule, default "predicted"
+        labels : {"predicted", "all", "expected"} or Hurwicz(alpha), default "predicted"
             As in `score`; where `exact` says whose values it holds, its classes are taken.
         top : int, default 5
             How many of the best are compared as a set.
@@ -528,13 +530,12 @@ class BPLS:
                 mode = self._scorer.base(find_settings("ppp", "vi", "map", labels, None), labeled)
             except ApproximationError:
                 return nothing_to_audit(lost, forms, top)
-        codes = self._scorer.codes(find_rule(labels), labeled, mode, candidates)
+        options = self._scorer.options(find_rule(labels_of(exact, labels)), labeled, mode, candidates)
         if exact is None:
-            method = find_method(rng=rng, **exact_kwargs)
-            exact = exact_tree(self._scorer, labeled, "ppp", method, (candidates, codes), rng)
-        truth, codes = read_exact(exact, self._problem, candidates, codes)
+            exact = exact_tree(self._scorer, labeled, "ppp", find_method(rng=rng, **exact_kwargs), options, rng)
+        truth, codes = read_exact(exact, self._problem, options)
         seed = int(rng.integers(2**31))
-        return make_audit(Bench(self._scorer, labeled, mode, lost, candidates, codes, truth, top, seed), forms)
+        return make_audit(Bench(self._scorer, labeled, mode, lost, options.of(codes), codes, truth, top, seed), forms)
 
     def audit_along(
         self,

@@ -1,33 +1,66 @@
-"""Label rules: which classes a candidate is scored with, and so which pseudo-labels compete."""
+"""Label rules: which classes a candidate is scored with, and whether these compete or combine.
+
+Classes combine on the scale of PPP itself, log Σ_y w_y PPP(i, y), not on logarithms (Supplement E). For exact PPP the sum over
+classes is the same for every candidate, Z_2/Z_1. With two classes a Hurwicz rule with α > ½ therefore ranks candidates as
+their larger PPP does, α = ½ ties all, and α < ½ picks the one whose class is least certain.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
 from pymc_bpls.errors import CriterionError
 
 
-class LabelRule(Protocol):
+class Weighing(NamedTuple):
+    """How the classes of each candidate combine: log weights (m, K), and the pseudo-label that it would get, codes (m,)."""
+
+    log_weights: np.ndarray
+    codes: np.ndarray
+
+    def combined(self, log_values: np.ndarray) -> np.ndarray:
+        """log Σ_y w_y exp(log_values), shape (m,)."""
+        return np.asarray(logsumexp(self.log_weights + log_values, axis=1))
+
+
+class LabelRule(ABC):
     """What `score(labels=...)` needs of a rule."""
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """What results call the rule."""
-        ...
 
+    @abstractmethod
     def codes(self, log_probabilities: np.ndarray, present: np.ndarray) -> np.ndarray:
         """Classes to score: (m,) for one class a candidate, (m, K) for every class.
 
         `log_probabilities` is (m, K); `present` (K,) says which classes have a labeled row.
         """
-        ...
+
+
+class CombiningRule(LabelRule):
+    """A rule under which the classes of a candidate combine to one value."""
+
+    def codes(self, log_probabilities: np.ndarray, present: np.ndarray) -> np.ndarray:
+        """All classes for each candidate."""
+        return _every_class(log_probabilities)
+
+    @abstractmethod
+    def weigh(self, log_values: np.ndarray, log_probabilities: np.ndarray, present: np.ndarray) -> Weighing:
+        """Weights of the classes, whose criteria are `log_values` (m, K)."""
 
 
 @dataclass(frozen=True)
-class Predicted:
+class Predicted(LabelRule):
     """Each candidate with its predicted class (Algorithm 1), never one without a labeled row."""
 
     name: str = "predicted"
@@ -40,23 +73,110 @@ class Predicted:
 
 
 @dataclass(frozen=True)
-class AllClasses:
+class AllClasses(LabelRule):
     """Every class of every candidate competes (BPLS without predictions, Supplement E)."""
 
     name: str = "all"
 
     def codes(self, log_probabilities: np.ndarray, present: np.ndarray) -> np.ndarray:
         """All classes for each candidate."""
-        return np.broadcast_to(np.arange(len(present)), log_probabilities.shape).copy()
+        return _every_class(log_probabilities)
 
 
-RULES: dict[str, LabelRule] = {rule.name: rule for rule in (Predicted(), AllClasses())}
+@dataclass(frozen=True)
+class Expected(CombiningRule):
+    """The mean of PPP over a candidate's classes, weighted by predicted probabilities; the label is the predicted one."""
+
+    name: str = "expected"
+
+    def weigh(self, log_values: np.ndarray, log_probabilities: np.ndarray, present: np.ndarray) -> Weighing:
+        """log p(y | x_i, θ̂), or that of another predictor."""
+        return Weighing(log_probabilities, Predicted().codes(log_probabilities, present))
+
+
+@dataclass(frozen=True)
+class Hurwicz(CombiningRule):
+    """Fantasy PPP (Supplement E): α · max + (1 − α) · min of PPP over the classes of a candidate.
+
+    The pseudo-label is the class with the largest PPP, so that `Hurwicz(1)` selects what `labels="all"` selects. With two
+    classes α below ½ picks the row whose class is least certain, and ½ says nothing: exact values are all tied.
+
+    Parameters
+    ----------
+    alpha : float
+        Optimism, between 0 and 1.
+
+    Raises
+    ------
+    CriterionError
+        `alpha` is not between 0 and 1.
+
+    Examples
+    --------
+    >>> from pymc_bpls import Hurwicz
+    >>> Hurwicz(0.75).name
+    'Hurwicz(0.75)'
+    """
+
+    alpha: float
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.alpha, Real | np.number) and 0 <= self.alpha <= 1):
+            raise CriterionError(f"Hurwicz({self.alpha}) has no degree of optimism. Give a number from 0 (min) to 1 (max).")
+
+    @property
+    def name(self) -> str:
+        """With α, from which `find_rule` makes it again."""
+        return f"Hurwicz({float(self.alpha)!r})"
+
+    def weigh(self, log_values: np.ndarray, log_probabilities: np.ndarray, present: np.ndarray) -> Weighing:
+        """α at the largest value, 1 − α at the smallest."""
+        rows = np.arange(len(log_values))
+        best, worst = np.where(np.isfinite(log_values), log_values, -np.inf).argmax(axis=1), log_values.argmin(axis=1)
+        weights = np.zeros(log_values.shape)
+        weights[rows, best] = self.alpha
+        weights[rows, worst] += 1 - self.alpha
+        with np.errstate(divide="ignore"):
+            return Weighing(np.log(weights), best)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The classes that candidates may get by a rule: codes (m,), or (m, K), which compete, or combine by `weigh`."""
+
+    rule: LabelRule
+    candidates: np.ndarray
+    codes: np.ndarray
+    weigh: Callable[[np.ndarray], Weighing] | None = None
+
+    def of(self, codes: np.ndarray) -> Options:
+        """With other classes, unless they combine."""
+        return self if self.weigh is not None else replace(self, codes=codes)
+
+
+def read_options(rule: LabelRule, candidates: np.ndarray, log_probabilities: np.ndarray, present: np.ndarray) -> Options:
+    """The options that a rule leaves, for predictions `log_probabilities` (m, K)."""
+    codes = rule.codes(log_probabilities, present)
+    if not isinstance(rule, CombiningRule):
+        return Options(rule, candidates, codes)
+    return Options(rule, candidates, codes, lambda log_values: rule.weigh(log_values, log_probabilities, present))
+
+
+RULES: dict[str, LabelRule] = {rule.name: rule for rule in (Predicted(), AllClasses(), Expected())}
 
 
 def find_rule(labels: str | LabelRule) -> LabelRule:
     """A rule by its name, or as given."""
-    if not isinstance(labels, str):
+    if isinstance(labels, LabelRule):
         return labels
-    if labels not in RULES:
-        raise CriterionError(f'labels="{labels}" is unknown. Use one of {", ".join(map(repr, RULES))}.')
+    found = re.fullmatch(r"Hurwicz\((\d+\.?\d*(?:e-?\d+)?)\)", labels) if isinstance(labels, str) else None
+    if found:
+        return Hurwicz(float(found[1]))
+    if not isinstance(labels, str) or labels not in RULES:
+        known = ", ".join(map(repr, RULES))
+        raise CriterionError(f"labels={labels!r} is no rule. Use one of {known}, or Hurwicz(alpha).")
     return RULES[labels]
+
+
+def _every_class(log_probabilities: np.ndarray) -> np.ndarray:
+    return np.broadcast_to(np.arange(log_probabilities.shape[1]), log_probabilities.shape).copy()

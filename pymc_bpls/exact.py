@@ -18,8 +18,9 @@ from typing import Any, Protocol
 import numpy as np
 import xarray as xr
 
-from pymc_bpls.averages import Weighted, average, exact_dataset
+from pymc_bpls.averages import Weighted, average_options, exact_dataset
 from pymc_bpls.bridge import LogRatio, Proposal, bridge
+from pymc_bpls.decisions import Options
 from pymc_bpls.errors import ApproximationError, BPLSError, BPLSWarning, CriterionError, ModeError
 from pymc_bpls.gaussian import Gaussian
 from pymc_bpls.importance import GOOD_K, importance_draws, log_densities, log_liks
@@ -182,22 +183,25 @@ def exact_tree(
     labeled: Labeled,
     criterion: str,
     method: Method,
-    pairs: tuple[np.ndarray, np.ndarray],
+    options: Options,
     rng: np.random.Generator,
 ) -> xr.DataTree:
-    """Exact values of `pairs` (rows, classes), the classes of shape (m,) or (m, K), with the run that they come from."""
+    """Exact values of the candidates' classes, or of their combination, with the run that they come from."""
     k = multiple(criterion)
     reference = method(scorer, labeled, k)
-    rows, codes = pairs
+    averages, codes = average_options(scorer.engine, reference.draws, options)
     dims = ("candidate",) if codes.ndim == 1 else ("candidate", "label")
-    repeated = np.repeat(rows, codes.size // max(len(rows), 1))
-    averages = average(scorer.engine, reference.draws, repeated, codes.ravel())
     result = exact_dataset(averages, codes.shape, dims, len(reference.draws.theta), rng)
     if codes.ndim == 1:
         result["pseudo_label"] = "candidate", scorer.problem.classes.names[codes]
     if reference.draws.pareto_k is not None:
         result["pareto_k"] = xr.full_like(result["log_predictive"], reference.draws.pareto_k)
-    attrs: dict[str, Any] = {"criterion": criterion, "source": reference.source, "table": scorer.problem.fingerprint}
+    attrs: dict[str, Any] = {
+        "criterion": criterion,
+        "labels": options.rule.name,
+        "source": reference.source,
+        "table": scorer.problem.fingerprint,
+    }
     if reference.normaliser is not None:
         name = "log_ppp" if k == 2 else "log_evidence"
         result[name] = result["log_predictive"] + reference.normaliser.value
@@ -205,7 +209,7 @@ def exact_tree(
     if reference.proposal is not None:
         attrs["proposal"] = reference.proposal
     attrs |= {"reliable": int(not reference.reasons), "reasons": "; ".join(reference.reasons)}
-    coords = scorer.problem.coords(rows, codes)
+    coords = scorer.problem.coords(options.candidates, codes)
     deviations = averages.deviations.reshape(-1, *codes.shape).astype(np.float32)
     batches = xr.Dataset({"deviation": (("batch", *dims), deviations)}, coords=coords)
     return xr.DataTree.from_dict(

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_bpls.criteria import TERMS, Criterion, FitCriterion, FittedView
-from pymc_bpls.decisions import LabelRule
+from pymc_bpls.decisions import LabelRule, Options, Weighing, read_options
 from pymc_bpls.density import Density
 from pymc_bpls.errors import BPLSWarning, CriterionError, ModeError
 from pymc_bpls.gaussian import Gaussian
@@ -27,7 +27,7 @@ from pymc_bpls.rows import Labeled
 Warm = np.ndarray | dict[int, Gaussian] | None
 DESCRIPTIONS = {
     "score": "the criterion, larger is better",
-    "pseudo_label": "the class that the score is of, the best one with labels='all'",
+    "pseudo_label": "the class that the score is of, the best one where several are scored",
     "log_lik_labeled": "log-likelihood of D at the candidate's own mode",
     "log_lik_pseudo": "log-likelihood of the candidate with its pseudo-label at that mode",
     "log_prior": "log prior density, with Jacobian, at that mode",
@@ -116,23 +116,23 @@ class Scorer:
             return log_softmax(self.predictive.log_mean_lik(Gaussian.at_mode(mode), positions, normalised=True))
         return self.predictive.log_probabilities(mode.theta, positions)
 
-    def codes(self, rule: LabelRule, labeled: Labeled, mode: Mode, candidates: np.ndarray) -> np.ndarray:
-        """The classes to score for each candidate, shape (m,) or (m, K)."""
+    def options(self, rule: LabelRule, labeled: Labeled, mode: Mode, candidates: np.ndarray) -> Options:
+        """The classes to score for each candidate, and how they combine."""
         present = np.isin(np.arange(len(self.problem.classes)), labeled.codes)
-        return rule.codes(self.log_probabilities(mode, candidates), present)
+        return read_options(rule, candidates, self.log_probabilities(mode, candidates), present)
 
     def score(
         self, settings: Settings, labeled: Labeled, mode: Mode, candidates: np.ndarray, warm: Warm = None
     ) -> tuple[xr.Dataset, Warm]:
         """Scores of `candidates` under D = `labeled`, and what the next round may start from, which is `warm` there."""
-        codes = self.codes(settings.rule, labeled, mode, candidates)
-        return self.score_codes(settings, labeled, mode, candidates, codes, warm)
+        return self.score_options(settings, labeled, mode, self.options(settings.rule, labeled, mode, candidates), warm)
 
-    def score_codes(
-        self, settings: Settings, labeled: Labeled, mode: Mode, candidates: np.ndarray, codes: np.ndarray, warm: Warm = None
+    def score_options(
+        self, settings: Settings, labeled: Labeled, mode: Mode, options: Options, warm: Warm = None
     ) -> tuple[xr.Dataset, Warm]:
-        """The same for classes that are given, of shape (m,) or (m, K)."""
-        pairs = Pairs.of(candidates, codes)
+        """The same for options that are given."""
+        pairs = Pairs.of(options.candidates, options.codes)
+        to_log = _log_scale(settings) if options.weigh is not None else None
         start: Warm
         if not settings.refits:
             result, start = self._refit_free(settings, labeled, mode, pairs, warm)
@@ -143,7 +143,10 @@ class Scorer:
         else:
             with np.errstate(all="ignore"):
                 result, start = self._laplace(settings, labeled, mode, pairs, warm)
-        return self._finished(result, candidates, codes), start
+        weighing = None
+        if options.weigh is not None and to_log is not None:
+            result, weighing = _combined_classes(result, options.weigh, to_log)
+        return self._finished(result, options, weighing), start
 
     def _laplace(self, settings: Settings, labeled: Labeled, mode: Mode, pairs: Pairs, warm: Warm) -> tuple[xr.Dataset, Warm]:
         criterion = settings.criterion
@@ -212,14 +215,18 @@ class Scorer:
             absolute["class_sum_error"] = total - (shared.log_integral - mode.log_integral)
         return absolute
 
-    def _finished(self, result: xr.Dataset, candidates: np.ndarray, codes: np.ndarray) -> xr.Dataset:
+    def _finished(self, result: xr.Dataset, options: Options, weighing: Weighing | None = None) -> xr.Dataset:
         """The result with pseudo-labels, coords and the user's index; rows without a finite score are reported."""
         names, dims = self.problem.classes.names, result["score"].dims
-        scores = result["score"].to_numpy()
+        candidates, codes, scores = options.candidates, options.codes, result["score"].to_numpy()
         finite = np.isfinite(scores)
         if "converged" in result:
-            finite = finite & result["converged"].to_numpy()
-        chosen = codes if codes.ndim == 1 else np.where(finite, scores, -np.inf).argmax(axis=1)
+            converged = result["converged"].to_numpy()
+            finite = finite & (converged if weighing is None else converged.all(axis=1))
+        if weighing is not None:
+            chosen = weighing.codes
+        else:
+            chosen = codes if codes.ndim == 1 else np.where(finite, scores, -np.inf).argmax(axis=1)
         variables = {
             "score": (dims, np.where(finite, scores, np.nan)),
             "pseudo_label": ("candidate", names[chosen]),
@@ -235,6 +242,34 @@ class Scorer:
                 stacklevel=5,
             )
         return xr.Dataset(described, coords=self.problem.coords(candidates, codes), attrs=result.attrs)
+
+
+def _log_scale(settings: Settings) -> Callable[[np.ndarray], np.ndarray]:
+    """From scores to logarithms of probabilities or of densities, on which classes combine."""
+    criterion = settings.criterion
+    if isinstance(criterion, Criterion) or not settings.refits:
+        return np.asarray
+    if criterion.log_p is None:
+        raise CriterionError(
+            f'"{criterion.name}" is no probability, so that classes cannot be combined by it. '
+            'Use labels="predicted" or "all", or another criterion.'
+        )
+    return criterion.log_p
+
+
+def _combined_classes(
+    result: xr.Dataset, weigh: Callable[[np.ndarray], Weighing], to_log: Callable[[np.ndarray], np.ndarray]
+) -> tuple[xr.Dataset, Weighing]:
+    """`score` and the absolute value with their classes combined, as logarithms; terms stay those of each class."""
+    with np.errstate(divide="ignore"):
+        log_values = to_log(result["score"].to_numpy())
+    weighing = weigh(log_values)
+    combined = {
+        name: ("candidate", weighing.combined(log_values if name == "score" else result[name].to_numpy()))
+        for name in ("score", *ABSOLUTE.values())
+        if name in result
+    }
+    return result.drop_vars(list(combined)).assign(combined), weighing
 
 
 def _combined(criterion: Criterion, terms: xr.Dataset) -> xr.DataArray:

@@ -11,6 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from pymc_bpls.averages import batch_error
+from pymc_bpls.decisions import LabelRule, Options
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.importance import GOOD_K
 from pymc_bpls.problem import Problem
@@ -108,8 +109,13 @@ class Truth:
         return found
 
 
-def read_exact(exact: Any, problem: Problem, candidates: np.ndarray, codes: np.ndarray) -> tuple[Truth, np.ndarray]:
-    """Exact values as a user gives them, and their classes, which are `codes` where `exact` does not say.
+def labels_of(exact: Any, labels: str | LabelRule) -> str | LabelRule:
+    """The label rule that a run of `exact` was made by, or else `labels`."""
+    return exact.attrs.get("labels", labels) if isinstance(exact, xr.DataTree) else labels
+
+
+def read_exact(exact: Any, problem: Problem, options: Options) -> tuple[Truth, np.ndarray]:
+    """Exact values as a user gives them, and their classes, which are those of `options` where `exact` does not say.
 
     Raises
     ------
@@ -119,10 +125,15 @@ def read_exact(exact: Any, problem: Problem, candidates: np.ndarray, codes: np.n
     if isinstance(exact, xr.DataTree) and "log_predictive" in exact:
         exact = exact.to_dataset()
     if isinstance(exact, xr.DataTree):
-        return from_tree(exact, problem, candidates)
+        return from_tree(exact, problem, options.candidates)
     if isinstance(exact, xr.Dataset):
-        return from_dataset(exact, problem, candidates)
-    return known_values(values_of(exact, codes.shape, problem, candidates)), codes
+        return from_dataset(exact, problem, options.candidates)
+    if options.weigh is not None:
+        raise CriterionError(
+            f'exact= does not say which classes its values under labels="{options.rule.name}" are of. '
+            'Give what exact() returned, or a Dataset with "pseudo_label".'
+        )
+    return known_values(values_of(exact, options.codes.shape, problem, options.candidates)), options.codes
 
 
 def from_tree(tree: xr.DataTree, problem: Problem, candidates: np.ndarray) -> tuple[Truth, np.ndarray]:

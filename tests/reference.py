@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pymc as pm
+from scipy.special import logsumexp
 
 DATA = Path(__file__).parent / "data"
 NAMES = ("sim1_q2", "banknote_q3", "sim4")
@@ -73,3 +74,13 @@ def at_pseudo(pls, split, criterion, variable="score", **settings):
     scores = pls.score(criterion, labels="all", **settings)
     assert scores["candidate"].to_numpy().tolist() == split.pool.tolist()
     return scores[variable].to_numpy()[np.arange(split.m), split.pseudo]
+
+
+def exact_normalizer(split):
+    """log Z_2 − log Z_1 by quadrature: what Σ_y PPP(i, y) is for every candidate i."""
+    grid = np.linspace(-25, 25, 1201)
+    theta = np.stack(np.meshgrid(grid, grid, indexing="ij"), -1).reshape(-1, 2)
+    labeled = split.X[: split.n] * (2 * split.y[: split.n] - 1)[:, None]
+    log_lik = -np.logaddexp(0, -(theta @ labeled.T)).sum(axis=1)
+    log_prior = -0.5 * (theta**2).sum(axis=1) / 6.25
+    return logsumexp(2 * log_lik + log_prior) - logsumexp(log_lik + log_prior)

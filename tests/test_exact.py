@@ -41,22 +41,12 @@ def compare(run, split):
     return absolute, ((difference - truth) / np.where(others, spread, 1.0))[others]
 
 
-def exact_normalizer(split):
-    """log Z_2 − log Z_1 by quadrature: what Σ_y PPP(i, y) is for every candidate i."""
-    grid = np.linspace(-25, 25, 1201)
-    theta = np.stack(np.meshgrid(grid, grid, indexing="ij"), -1).reshape(-1, 2)
-    labeled = split.X[: split.n] * (2 * split.y[: split.n] - 1)[:, None]
-    log_lik = -np.logaddexp(0, -(theta @ labeled.T)).sum(axis=1)
-    log_prior = -0.5 * (theta**2).sum(axis=1) / 6.25
-    return logsumexp(2 * log_lik + log_prior) - logsumexp(log_lik + log_prior)
-
-
 def assert_honest(runs, split):
     """Estimates scatter around the truth as much as their errors say."""
     paired = np.concatenate([compare(run, split)[1] for run in runs])
     assert 0.7 < paired.std() < 1.4
     if split.name == "sim1_q2":
-        truth = exact_normalizer(split)
+        truth = reference.exact_normalizer(split)
         z = [(run.attrs["log_normalizer"] - truth) / run.attrs["log_normalizer_error"] for run in runs]
         assert 0.7 < np.std(z) < 1.4
 
