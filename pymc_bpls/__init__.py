@@ -19,8 +19,11 @@ from pymc_bpls.errors import (
 )
 from pymc_bpls.labels import encode_labels
 from pymc_bpls.laplace import LaplaceFit
+from pymc_bpls.modelrules import GammaMaximin, LeastFavorable, Penalised, SumRule
+from pymc_bpls.modelset import ModelSet
 from pymc_bpls.plots_audit import plot_agreement, plot_audit, plot_scores
 from pymc_bpls.plots_remainder import plot_remainder
+from pymc_bpls.priors import prior_set
 
 __all__ = [
     "BPLS",
@@ -32,17 +35,23 @@ __all__ = [
     "Criterion",
     "CriterionError",
     "DataUnavailableError",
+    "GammaMaximin",
     "Hurwicz",
     "LabelError",
     "LaplaceFit",
+    "LeastFavorable",
     "ModeError",
     "ModelError",
+    "ModelSet",
+    "Penalised",
     "RowError",
+    "SumRule",
     "encode_labels",
     "load_dataset",
     "plot_agreement",
     "plot_audit",
     "plot_remainder",
     "plot_scores",
+    "prior_set",
     "simulate",
 ]

@@ -75,7 +75,7 @@ class Bench:
         combined = self.options.weigh is not None
         found = Scored(score, *_log_p(settings.criterion, score, result, form, combined))
         found = replace(found, constant_error=float(result.attrs.get("log_normalizer_error", 0.0)))
-        q = self._gaussian(form, settings.criterion, warm)
+        q = self._gaussian(form, settings.criterion, warm) if self.scorer.is_one_model else None
         if q is None:
             return found
         k = settings.criterion.k if isinstance(settings.criterion, Criterion) else 1

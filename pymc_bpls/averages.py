@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
-from pymc_bpls.decisions import Options
+from pymc_bpls.decisions import Options, Weighing
 from pymc_bpls.ranks import TIED
 from pymc_bpls.refit import Engine
 
@@ -48,16 +48,28 @@ class Weighted:
 
 @dataclass(frozen=True)
 class Averages:
-    """log E[p] of each pair (pairs,), the relative deviations of its batches (batches, pairs), and its relative variance."""
+    """log E[p] of each pair (pairs,), relative deviations of its batches (batches, pairs), and effective sample sizes."""
 
     log_mean: np.ndarray
     deviations: np.ndarray
-    relative_variance: np.ndarray
+    ess: np.ndarray
 
     @property
     def error(self) -> np.ndarray:
         """Monte Carlo standard error of log E[p]."""
         return batch_error(self.deviations)
+
+    def combined(self, weighing: Weighing) -> Averages:
+        """log Σ_y w_y E[p(y)] of each row, for pairs that are the K classes of row after row, with log w of shape (rows, K).
+
+        Its effective sample size is given as the smallest of the classes'.
+        """
+        shape = weighing.log_weights.shape
+        log_mean = self.log_mean.reshape(shape)
+        total = weighing.combined(log_mean)
+        shares = np.exp(weighing.log_weights + log_mean - total[:, None])
+        deviations = (self.deviations.reshape(-1, *shape) * shares).sum(axis=2)
+        return Averages(total, deviations, self.ess.reshape(shape).min(axis=1))
 
 
 def batch_error(deviations: np.ndarray) -> np.ndarray:
@@ -66,38 +78,17 @@ def batch_error(deviations: np.ndarray) -> np.ndarray:
     return np.sqrt((deviations**2).sum(axis=0) / (n * (n - 1)))
 
 
-def average_options(engine: Engine, draws: Weighted, options: Options) -> tuple[Averages, np.ndarray]:
-    """log E[p(y | x, θ)] of the candidates' classes, or of their combination, and the classes, codes (m,) or (m, K)."""
-    rows, codes = options.candidates, options.codes
-    of_pairs = average(engine, draws, np.repeat(rows, codes.size // max(len(rows), 1)), codes.reshape(-1, 1))
-    if options.weigh is None:
-        return of_pairs, codes
-    weighing = options.weigh(of_pairs.log_mean.reshape(codes.shape))
-    return average(engine, draws, rows, codes, weighing.log_weights), weighing.codes
-
-
-def average(
-    engine: Engine, draws: Weighted, positions: np.ndarray, codes: np.ndarray, log_weights: np.ndarray | None = None
-) -> Averages:
-    """log E[Σ_y w_y p(y | x, θ)] of each row, in chunks: draws × pool is never stored.
-
-    `codes` (rows, L) are classes y and `log_weights` of the same shape log w_y, 0 by default.
-    """
-    log_w = np.zeros(codes.shape) if log_weights is None else log_weights
+def average(engine: Engine, draws: Weighted, positions: np.ndarray, codes: np.ndarray) -> Averages:
+    """log E[p(y | x, θ)] of each pair (row, class), in chunks: draws × pool is never stored."""
     batches = draws.batches
-    theta, of_draws = draws.theta[batches.ravel()], draws.log_weights[batches.ravel()]
-    weights = np.exp(of_draws - logsumexp(of_draws))
-    most = max(1, min(_LARGEST_CHUNK, _BYTES // (64 * len(theta) * codes.shape[1])))
+    theta, log_weights = draws.theta[batches.ravel()], draws.log_weights[batches.ravel()]
+    weights = np.exp(log_weights - logsumexp(log_weights))
+    most = max(1, min(_LARGEST_CHUNK, _BYTES // (64 * len(theta))))
     size = min(1 << (most.bit_length() - 1), max(8, 1 << (len(positions) - 1).bit_length()))
     density = engine.density
 
-    def mixture(theta: jax.Array, codes: jax.Array, log_w: jax.Array, row: Any) -> jax.Array:
-        log_p = jax.vmap(density.log_lik_row, (None, 0, None))(theta, codes, row)
-        return jax.scipy.special.logsumexp(log_w + log_p)
-
-    def chunk(theta: jax.Array, weights: jax.Array, codes: jax.Array, log_w: jax.Array, rows: Any) -> tuple[jax.Array, ...]:
-        of_rows = jax.vmap(mixture, (None, 0, 0, 0))
-        log_p = jax.vmap(of_rows, (0, None, None, None))(theta, codes, log_w, rows)
+    def chunk(theta: jax.Array, weights: jax.Array, codes: jax.Array, rows: Any) -> tuple[jax.Array, ...]:
+        log_p = jax.vmap(density.log_lik, (0, None, None))(theta, codes, rows)
         top = log_p.max(axis=0)
         top = jnp.where(jnp.isfinite(top), top, 0.0)
         p = jnp.exp(log_p - top)
@@ -110,7 +101,7 @@ def average(
         picked = np.resize(np.arange(first, min(first + size, len(positions))), size)
         rows = density.take(positions[picked])
         log_mean, sums, square = engine.compiler(
-            f"averages over {batches.shape} draws", chunk, theta, weights, codes[picked], log_w[picked], rows
+            f"averages over {batches.shape} draws", chunk, theta, weights, codes[picked], rows
         )
         keep = len(positions) - first
         total = sums.sum(axis=0)
@@ -119,23 +110,32 @@ def average(
             deviations = len(batches) * (sums / total - of_batch)
         parts.append((log_mean[:keep], deviations[:, :keep], square[:keep] - 1))
     log_mean, deviations, variance = (np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True))
-    return Averages(log_mean, deviations, variance)
+    n = len(draws.theta)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ess = np.minimum(variance / batch_error(deviations) ** 2, n * np.log10(max(n, 10)))
+    return Averages(log_mean, deviations, np.where(variance > 0, ess, float(n)))
 
 
-def exact_dataset(
-    averages: Averages, shape: tuple[int, ...], dims: tuple[str, ...], n_draws: int, rng: np.random.Generator
-) -> xr.Dataset:
+def average_options(engine: Engine, draws: Weighted, options: Options) -> tuple[Averages, np.ndarray]:
+    """log E[p(y | x, θ)] of the candidates' classes, or of their combination, and the classes, codes (m,) or (m, K)."""
+    rows, codes = options.candidates, options.codes
+    averages = average(engine, draws, np.repeat(rows, codes.size // max(len(rows), 1)), codes.ravel())
+    if options.weigh is None:
+        return averages, codes
+    weighing = options.weigh(averages.log_mean.reshape(codes.shape))
+    return averages.combined(weighing), weighing.codes
+
+
+def exact_dataset(averages: Averages, shape: tuple[int, ...], dims: tuple[str, ...], rng: np.random.Generator) -> xr.Dataset:
     """What is known of each pair, shape `shape` over `dims`."""
     log_mean, error = averages.log_mean, averages.error
     ranked = np.where(np.isfinite(log_mean), log_mean, -np.inf)
     best = int(np.argmax(ranked))
     paired = averages.deviations - averages.deviations[:, [best]]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ess = np.minimum(averages.relative_variance / error**2, n_draws * np.log10(max(n_draws, 10)))
     columns = {
         "log_predictive": log_mean,
         "mcse": error,
-        "ess": np.where(averages.relative_variance > 0, ess, float(n_draws)),
+        "ess": averages.ess,
         "diff_to_best": log_mean - log_mean[best],
         "diff_to_best_mcse": batch_error(paired),
         "prob_best": _best_probability(ranked, paired, rng),

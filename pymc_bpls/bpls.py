@@ -22,8 +22,9 @@ from pymc_bpls.decisions import LabelRule, find_rule
 from pymc_bpls.errors import ApproximationError, BPLSWarning, CriterionError, ModeError, ModelError, RowError
 from pymc_bpls.exact import exact_tree, find_method, multiple, warn_if_unreliable
 from pymc_bpls.forms import AUDITED, find_settings, read_forms
-from pymc_bpls.laplace import LaplaceFit, as_fit
+from pymc_bpls.laplace import LaplaceFit, Mode, as_fit
 from pymc_bpls.modes import other_modes
+from pymc_bpls.priors import Variant
 from pymc_bpls.problem import declare
 from pymc_bpls.refit import Engine
 from pymc_bpls.rows import check_classes
@@ -118,6 +119,8 @@ class BPLS:
     ) -> None:
         if not callable(predictor) and predictor not in _PREDICTORS:
             raise CriterionError(f'predictor="{predictor}" is unknown. Use "map", "laplace" or a callable.')
+        variant = model if isinstance(model, Variant) else None
+        model = model if variant is None else variant.model
         bambi = from_bambi(model, unlabeled, classes) if is_bambi(model) else None
         if bambi is not None:
             model, unlabeled = bambi.model, bambi.unlabeled
@@ -132,10 +135,11 @@ class BPLS:
             classes=classes,
             index=index,
             initvals=initvals,
+            variant=variant,
         )
         self._problem = problem if bambi is None else bambi.restate(problem)
-        self._compiler = Compiler(self._problem.density.store)
-        self._scorer = Scorer(self._problem, Engine(self._problem.density, self._compiler), predictor)
+        engine = Engine(self._problem.density, Compiler(self._problem.density.store))
+        self._scorer = Scorer(self._problem, engine, predictor)
         self._looked_for_modes = False
         self._warn(unlabeled)
 
@@ -188,7 +192,7 @@ class BPLS:
     @property
     def compilations(self) -> xr.Dataset:
         """What was compiled so far and for how many seconds; models of one structure share what was compiled before."""
-        log = self._compiler.log
+        log = [entry for compiler in self._scorer.compilers for entry in compiler.log]
         return xr.Dataset(
             {
                 "name": ("compilation", [entry.name for entry in log]),
@@ -289,7 +293,7 @@ class BPLS:
         settings = find_settings(criterion, approximation, expansion, labels, None)
         scorer = self._scorer
         if chunk_bytes is not None:
-            scorer = replace(scorer, engine=replace(scorer.engine, chunk_bytes=chunk_bytes))
+            scorer = scorer.with_memory(chunk_bytes)
         labeled, candidates = self._problem.labeled, self._problem.table.candidates
         some = candidates if len(candidates) else labeled.positions[:1]
         scores, _ = scorer.score(settings, labeled, scorer.base(settings, labeled), some)
@@ -610,21 +614,27 @@ class BPLS:
             total = min(total, run.plan.rounds * run.plan.batch_size)
         with progress(total, run.scorer, progressbar) as tell:
             reason = run.go(tell)
-        parameters = self._problem.density.parameters
         assert run.mode is not None
         groups = {
             "/": xr.Dataset(attrs={**attrs, "stop_reason": reason, "verdict": verdict(run.history)}),
             "/history": history_dataset(run.history, self._problem),
             "/curve": curve_dataset(run.history),
-            "/final": parameters.named(run.mode.theta),
-            "/unconstrained": xr.Dataset(
-                {"mode": ("parameter", run.mode.theta)}, coords={"parameter": list(parameters.labels)}
-            ),
+            **self._end(run.mode),
             "/labeled": labeled_dataset(run.labeled, self._problem),
         }
         if run.plan.test is not None and run.history.right:
             groups["/test"] = held_out_dataset(run.plan.test.positions, run.plan.test.codes, run.history, self._problem)
-        return xr.DataTree.from_dict(groups)
+        return xr.DataTree.from_dict(groups | self._more_groups(run))
+
+    def _end(self, mode: Mode) -> dict[str, xr.Dataset]:
+        """The last model of a run."""
+        parameters = self._problem.density.parameters
+        unconstrained = xr.Dataset({"mode": ("parameter", mode.theta)}, coords={"parameter": list(parameters.labels)})
+        return {"/final": parameters.named(mode.theta), "/unconstrained": unconstrained}
+
+    def _more_groups(self, run: Run) -> dict[str, xr.Dataset]:
+        """What else a run holds."""
+        return {}
 
 
 def _find_model(model: Any) -> pm.Model:

@@ -13,12 +13,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Any, Protocol
 
 import numpy as np
 import xarray as xr
 
-from pymc_bpls.averages import Weighted, average_options, exact_dataset
+from pymc_bpls.averages import Averages, Weighted, average_options, exact_dataset
 from pymc_bpls.bridge import LogRatio, Proposal, bridge
 from pymc_bpls.decisions import Options
 from pymc_bpls.errors import ApproximationError, BPLSError, BPLSWarning, CriterionError, ModeError
@@ -178,6 +179,29 @@ def _evidence(scorer: Scorer, labeled: Labeled, draws: np.ndarray, rng: np.rando
     return bridge(*at)
 
 
+@dataclass(frozen=True)
+class ExactValues:
+    """Averages of what `codes` (m,) or (m, K) stand for, log Z of what they lack, or None, and where they are from."""
+
+    averages: Averages
+    codes: np.ndarray
+    normaliser: LogRatio | None
+    groups: dict[str, xr.Dataset]
+    reasons: list[str]
+    source: str
+    proposal: str | None = None
+    pareto_k: float | None = None
+
+
+@singledispatch
+def exact_values(scorer: Scorer, labeled: Labeled, k: int, method: Method, options: Options) -> ExactValues:
+    """The exact values of the candidates' classes, or of their combination."""
+    found = method(scorer, labeled, k)
+    averages, codes = average_options(scorer.engine, found.draws, options)
+    where = found.groups, found.reasons, found.source, found.proposal, found.draws.pareto_k
+    return ExactValues(averages, codes, found.normaliser, *where)
+
+
 def exact_tree(
     scorer: Scorer,
     labeled: Labeled,
@@ -188,32 +212,32 @@ def exact_tree(
 ) -> xr.DataTree:
     """Exact values of the candidates' classes, or of their combination, with the run that they come from."""
     k = multiple(criterion)
-    reference = method(scorer, labeled, k)
-    averages, codes = average_options(scorer.engine, reference.draws, options)
+    found = exact_values(scorer, labeled, k, method, options)
+    averages, codes = found.averages, found.codes
     dims = ("candidate",) if codes.ndim == 1 else ("candidate", "label")
-    result = exact_dataset(averages, codes.shape, dims, len(reference.draws.theta), rng)
+    result = exact_dataset(averages, codes.shape, dims, rng)
     if codes.ndim == 1:
         result["pseudo_label"] = "candidate", scorer.problem.classes.names[codes]
-    if reference.draws.pareto_k is not None:
-        result["pareto_k"] = xr.full_like(result["log_predictive"], reference.draws.pareto_k)
+    if found.pareto_k is not None:
+        result["pareto_k"] = xr.full_like(result["log_predictive"], found.pareto_k)
     attrs: dict[str, Any] = {
         "criterion": criterion,
         "labels": options.rule.name,
-        "source": reference.source,
+        "source": found.source,
         "table": scorer.problem.fingerprint,
     }
-    if reference.normaliser is not None:
+    if found.normaliser is not None:
         name = "log_ppp" if k == 2 else "log_evidence"
-        result[name] = result["log_predictive"] + reference.normaliser.value
-        attrs |= {"log_normalizer": reference.normaliser.value, "log_normalizer_error": reference.normaliser.error}
-    if reference.proposal is not None:
-        attrs["proposal"] = reference.proposal
-    attrs |= {"reliable": int(not reference.reasons), "reasons": "; ".join(reference.reasons)}
+        result[name] = result["log_predictive"] + found.normaliser.value
+        attrs |= {"log_normalizer": found.normaliser.value, "log_normalizer_error": found.normaliser.error}
+    if found.proposal is not None:
+        attrs["proposal"] = found.proposal
+    attrs |= {"reliable": int(not found.reasons), "reasons": "; ".join(found.reasons)}
     coords = scorer.problem.coords(options.candidates, codes)
     deviations = averages.deviations.reshape(-1, *codes.shape).astype(np.float32)
     batches = xr.Dataset({"deviation": (("batch", *dims), deviations)}, coords=coords)
     return xr.DataTree.from_dict(
-        {"/": xr.Dataset(attrs=attrs), "/exact": result.assign_coords(coords), "/batches": batches, **reference.groups}
+        {"/": xr.Dataset(attrs=attrs), "/exact": result.assign_coords(coords), "/batches": batches, **found.groups}
     )
 
 

@@ -17,7 +17,8 @@ from pymc_bpls.density import Density, hierarchical, label_root, make_density, m
 from pymc_bpls.errors import BPLSError, LabelError, ModelError, RowError
 from pymc_bpls.groups import check_groups
 from pymc_bpls.labels import Classes, find_classes
-from pymc_bpls.refusals import check_model, check_target, find_target
+from pymc_bpls.priors import Variant
+from pymc_bpls.refusals import IMPROPER, check_model, check_target, find_target
 from pymc_bpls.rows import (
     Labeled,
     Pool,
@@ -31,8 +32,6 @@ from pymc_bpls.rows import (
     row_index,
 )
 from pymc_bpls.slicing import Source, evaluate
-
-_IMPROPER = ("FlatRV", "HalfFlatRV")
 
 
 @dataclass(frozen=True)
@@ -163,14 +162,20 @@ def declare(
     classes: Any,
     index: Any,
     initvals: Mapping[str, Any] | None,
+    variant: Variant | None = None,
 ) -> Problem:
-    """Check a model and capture it with its data. See `BPLS` for the parameters and `errors` for what is refused."""
+    """Check a model, its prior changed by `variant`, and capture it with its data.
+
+    See `BPLS` for the parameters and `errors` for what is refused.
+    """
     check_model(model)
     rv = find_target(model, target)
     check_target(rv)
     label = label_root(model.rvs_to_values[rv])
     observed = np.asarray(evaluate([label], {})[0])
     log_lik, prior_terms = split_terms(model, rv, label)
+    if variant is not None:
+        prior_terms = variant.changed(prior_terms)
     rows = read_pool(model, pool, label, log_lik, len(observed))
     initial = initial_point(model, initvals)
     _check_latent(model, initial, rows, len(observed))
@@ -188,7 +193,7 @@ def declare(
             "Declare its parameters and labels with one entry a row."
         ) from error
     _check_data(model, label, density, rows, table)
-    proper = not any(type(free.owner.op).__name__ in _IMPROPER for free in model.free_RVs)
+    proper = not any(type(free.owner.op).__name__ in IMPROPER for free in model.free_RVs)
     hidden = int((found.match(observed)[table.candidates[table.candidates < len(observed)]] >= 0).sum())
     return Problem(model, rv.name, table, found, density, source, log_lik, prior_terms, proper, hidden)
 

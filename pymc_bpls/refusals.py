@@ -10,6 +10,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_bpls.errors import ModelError
 
+IMPROPER = ("FlatRV", "HalfFlatRV")
 _NO_GRADIENT = ("BART",)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,15 +31,31 @@ def history_dataset(history: History, problem: Problem) -> xr.Dataset:
         name: np.array([step[name] for step in history.steps], dtype=kind) for name, kind in zip(columns, kinds, strict=True)
     }
     names = problem.classes.names
+    members = [step["decided_by"] for step in history.steps if "decided_by" in step]
     dataset = xr.Dataset(
         {
             "candidate": ("step", table["candidate"]),
             "pseudo_label": ("step", names[table["code"]]),
             **{name: ("step", table[name]) for name in columns[2:]},
+            **({"decided_by": ("step", np.array(members))} if members else {}),
         },
         coords={"step": np.arange(1, len(history.steps) + 1)},
     )
     return dataset.assign_coords({problem.index_name: ("step", problem.table.index[table["candidate"]])})
+
+
+def members_dataset(history: History, names: Sequence[str], dimension: np.ndarray) -> xr.Dataset:
+    """Of each member of a set dim θ, and along the run log p(D), pseudo-labels included, and which one predicts."""
+    log_evidence = np.array([model["member_log_evidence"] for model in history.models])
+    predicts = [names[model["predictor"]] for model in history.models]
+    return xr.Dataset(
+        {
+            "dimension": ("member", dimension),
+            "log_evidence": (("n_pseudo", "member"), log_evidence),
+            "predictor": ("n_pseudo", np.array(predicts)),
+        },
+        coords={"n_pseudo": [model["n_pseudo"] for model in history.models], "member": list(names)},
+    )
 
 
 def curve_dataset(history: History) -> xr.Dataset:
@@ -118,12 +135,18 @@ def read_history(run: xr.DataTree, problem: Problem) -> tuple[History, Labeled]:
         raise CriterionError(
             f"run= started from other labeled rows than the {len(start)} of this table. Resume it with the BPLS that made it."
         )
-    columns = {name: steps[name].to_numpy().tolist() for name in ("candidate", "score", "gap", "round", "n_labeled")}
+    kept = [name for name in ("candidate", "score", "gap", "round", "n_labeled", "decided_by") if name in steps]
+    columns = {name: steps[name].to_numpy().tolist() for name in kept}
     entries = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     models = [{"n_pseudo": int(n)} for n in curve["n_pseudo"].to_numpy()]
     for name in curve.data_vars:
         for model, value in zip(models, curve[name].to_numpy().tolist(), strict=True):
             model[str(name)] = value
+    if "members" in run:
+        members = run["members"].to_dataset()
+        order = members["member"].to_numpy().tolist()
+        for model, evidence, name in zip(models, members["log_evidence"].to_numpy(), members["predictor"].values, strict=True):
+            model |= {"member_log_evidence": evidence, "predictor": order.index(str(name))}
     history = History([{**entry, "code": int(code)} for entry, code in zip(entries, codes, strict=True)], models)
     if "test" in run:
         history.right.extend(run["test"][name].to_numpy() for name in ("right_before", "right_after"))

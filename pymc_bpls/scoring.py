@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import xarray as xr
 
+from pymc_bpls.compiled import Compiler
 from pymc_bpls.criteria import TERMS, Criterion, FitCriterion, FittedView
 from pymc_bpls.decisions import LabelRule, Options, Weighing, read_options
-from pymc_bpls.density import Density
 from pymc_bpls.errors import BPLSWarning, CriterionError, ModeError
 from pymc_bpls.gaussian import Gaussian
 from pymc_bpls.laplace import Mode
@@ -35,6 +35,10 @@ DESCRIPTIONS = {
     "converged": "whether that mode is verified",
     "log_ppp": "log p(D, i | D), absolute",
     "log_evidence": "log p(D, i), absolute",
+    "log_ppp_member": "log p(D, i | D) under each member",
+    "log_evidence_member": "log p(D, i) under each member",
+    "decided_by": "the member whose value the score is",
+    "gamma_maximin": "the smallest value over the members",
     "class_sum_error": "log of the classes' PPP added up minus log Z_2/Z_1, both by Laplace's method",
 }
 
@@ -86,14 +90,31 @@ class Scorer:
     engine: Engine
     predictor: str | Callable[[np.ndarray], Any]
 
+    #: Whether there is one posterior, whose Gaussian approximations have a k-hat.
+    is_one_model: ClassVar[bool] = True
+
     @cached_property
     def predictive(self) -> Predictive:
         """Predictions of this engine."""
         return Predictive(self.engine)
 
-    def on(self, density: Density) -> Scorer:
-        """The same scorer on a table with more rows."""
-        return replace(self, engine=replace(self.engine, density=density))
+    @property
+    def compilers(self) -> tuple[Compiler, ...]:
+        """What compiles for it."""
+        return (self.engine.compiler,)
+
+    def with_rows(self, rows: Mapping[str, Any]) -> tuple[Scorer, np.ndarray]:
+        """The same scorer on the table with `rows` of the data containers appended, and the positions of these rows."""
+        density, positions = self.problem.with_rows(rows)
+        return replace(self, engine=replace(self.engine, density=density)), positions
+
+    def with_memory(self, chunk_bytes: int) -> Scorer:
+        """The same scorer with so much memory for refits that are done together."""
+        return replace(self, engine=replace(self.engine, chunk_bytes=chunk_bytes))
+
+    def facts(self, mode: Mode) -> dict[str, Any]:
+        """What a run records of each model besides its predictions."""
+        return {}
 
     def fit(self, labeled: Labeled, start: np.ndarray | None = None) -> Mode:
         """The mode of ℓ_D + log π."""

@@ -129,7 +129,7 @@ class Run:
         self.mode = self.scorer.base(self.settings, self.labeled, None if self.mode is None else self.mode.theta)
         if self.history.models and self.history.models[-1]["n_pseudo"] == len(self.history.steps):
             return
-        entry: dict[str, Any] = {"n_pseudo": len(self.history.steps)}
+        entry: dict[str, Any] = {"n_pseudo": len(self.history.steps), **self.scorer.facts(self.mode)}
         if self.plan.test is not None:
             right, log_score = self.plan.test.evaluate(self.scorer, self.mode)
             entry |= {"accuracy": right.mean(), "log_score": log_score}
@@ -157,6 +157,7 @@ class Run:
                     "gap": float(values[place] - others.max()) if len(others) else np.nan,
                     "round": number,
                     "n_labeled": len(self.labeled) + 1,
+                    **_decided_by(scores, int(candidate), int(code)),
                 }
             )
             self.labeled = self.labeled.with_rows(self.candidates[[candidate]], np.array([code]), weight)
@@ -179,6 +180,14 @@ class Run:
         return chosen
 
 
+def _decided_by(scores: xr.Dataset, candidate: int, code: int) -> dict[str, str]:
+    """The member of a set that decided on a pair, where there is one."""
+    if "decided_by" not in scores:
+        return {}
+    names = scores["decided_by"].to_numpy()
+    return {"decided_by": str(names[candidate] if names.ndim == 1 else names[candidate, code])}
+
+
 def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, HeldOut | None]:
     """The test set of a run, and the scorer that can predict it: `test` is (positions, labels) or (new rows, labels)."""
     if test is None:
@@ -189,8 +198,7 @@ def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, HeldOut | None]:
         raise LabelError("test= is not a pair. Give (row positions, labels) or (new rows, labels).") from None
     problem = scorer.problem
     if isinstance(rows, Mapping):
-        density, positions = problem.with_rows(rows)
-        scorer = scorer.on(density)
+        scorer, positions = scorer.with_rows(rows)
     else:
         positions = problem.positions(rows, "test=")
         known = np.intersect1d(positions, problem.table.labeled)
@@ -242,11 +250,12 @@ def progress(total: int, scorer: Scorer, shown: bool, doing: str = "self-trainin
         disable=not shown,
         transient=False,
     )
-    compiler = scorer.engine.compiler
     with bar:
         task = bar.add_task(doing, total=total)
-        compiler.announce = lambda text: bar.update(task, description=text)
+        for compiler in scorer.compilers:
+            compiler.announce = lambda text: bar.update(task, description=text)
         try:
             yield lambda added: bar.update(task, advance=added, description=doing)
         finally:
-            compiler.announce = None
+            for compiler in scorer.compilers:
+                compiler.announce = None

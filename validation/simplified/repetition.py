@@ -51,7 +51,7 @@ def regret(scorer: Scorer, at: Round, rng: np.random.Generator) -> dict[str, Any
     """Exact log PPP that each choice loses, and the simplified one's more than the full one's, with Monte Carlo errors."""
     assert at.choices is not None
     draws, _, proposal = importance_draws(scorer.engine, at.labeled, 2, proposals(scorer, at.labeled, 2), DRAWS, rng)
-    averages = average(scorer.engine, draws, at.candidates, at.choices.codes[:, None])
+    averages = average(scorer.engine, draws, at.candidates, at.choices.codes)
     best = int(averages.log_mean.argmax())
     full, simplified = (at.choices.best[criterion] for criterion in CRITERIA)
     return {

@@ -1,0 +1,173 @@
+"""Several models on one table, or several priors of one model, that select together."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_bpls.along import AuditAlong
+from pymc_bpls.bpls import BPLS
+from pymc_bpls.errors import BPLSWarning, CriterionError, ModelError
+from pymc_bpls.laplace import LaplaceFit, Mode
+from pymc_bpls.modelrules import GammaMaximin, ModelRule
+from pymc_bpls.problem import Problem
+from pymc_bpls.runs import members_dataset
+from pymc_bpls.selftraining import Run
+from pymc_bpls.setscoring import BEST, SetMode, SetScorer, SharedProblem, in_the_name_of
+
+
+class ModelSet(BPLS):
+    """Models on the same table, or priors of one model, that select pseudo-labels together (Supplement E).
+
+    `score`, `self_train`, `resume`, `exact` and `audit` are those of `BPLS`, on absolute values: `criterion` is "ppp" or
+    "marginal_likelihood". Label rules apply within each member, the model rule to what they give. Pseudo-labels and predictions
+    come from one member.
+
+    Parameters
+    ----------
+    models : sequence, or mapping of str
+        Models, `BPLS` objects, or what `prior_set` returned, by name where they have one. All declare the same table: the same
+        labels, candidates and classes in the same order. Priors are proper.
+    rule : GammaMaximin(), LeastFavorable(), SumRule() or Penalised(weight)
+        How the members' values become one.
+    predictor : str, default "best"
+        The name of the member that predicts, or "best": the one with the largest marginal likelihood of D by Laplace's method,
+        which is its log score of the labeled rows one after the other, each predicted from those before it.
+    **declared
+        As in `BPLS`, for all members that are no `BPLS` yet: `target`, `pool`, `unlabeled`, `classes`, `index`, `initvals`.
+
+    Attributes
+    ----------
+    members : dict of str to BPLS
+
+    Raises
+    ------
+    ModelError
+        Members differ in their tables, or one of them has an improper prior.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_bpls as bpls
+    >>> x = np.array([-2.0, -1.0, 1.0, 2.0, 0.3, 3.0])
+    >>> with pm.Model() as model:
+    ...     slope = pm.Normal("slope", 0, 1)
+    ...     label = pm.Bernoulli("label", logit_p=slope * x, observed=[0, 0, 1, 1, -1, -1])
+    >>> robust = bpls.ModelSet(bpls.prior_set(model, "slope", scale=[0.5, 2]), bpls.GammaMaximin())
+    >>> robust.score()["log_ppp_member"].sizes
+    Frozen({'member': 2, 'candidate': 2})
+    """
+
+    def __init__(self, models: Any, rule: ModelRule | None = None, *, predictor: str = BEST, **declared: Any) -> None:
+        rule = GammaMaximin() if rule is None else rule
+        if not isinstance(rule, ModelRule):
+            raise CriterionError(
+                f"rule={rule!r} is no rule. Give GammaMaximin(), LeastFavorable(), SumRule() or Penalised(weight)."
+            )
+        self.members = _declared(_named(models), declared)
+        names = tuple(self.members)
+        if predictor not in (BEST, *names):
+            raise CriterionError(f'predictor="{predictor}" is no member. Use "best" or one of {", ".join(names)}.')
+        scorers = tuple(member._scorer for member in self.members.values())
+        _check(self.members, rule)
+        problem = SharedProblem.of([scorer.problem for scorer in scorers])
+        self._problem = problem
+        self._scorer = SetScorer(problem, scorers[0].engine, scorers[0].predictor, scorers, names, rule, predictor)
+
+    def __repr__(self) -> str:
+        table, problem = self._problem.table, self._problem
+        return (
+            f'ModelSet of "{problem.name}" by {self._set.rule.name}: {len(self.members)} members ({", ".join(self.members)}), '
+            f"{len(table.labeled)} labeled rows, {len(table.candidates)} candidates, {len(problem.classes)} classes"
+        )
+
+    @property
+    def _set(self) -> SetScorer:
+        assert isinstance(self._scorer, SetScorer)
+        return self._scorer
+
+    def _warn_of_modes(self) -> None:
+        for member in self.members.values():
+            member._warn_of_modes()
+
+    def fit(self) -> LaplaceFit:
+        """The fit of the member that predicts; `members[name].fit()` is that of another.
+
+        Returns
+        -------
+        LaplaceFit
+        """
+        mode = self._set.fit(self._problem.labeled)
+        assert isinstance(mode, SetMode)
+        return list(self.members.values())[mode.best].fit()
+
+    def audit_along(self, *arguments: Any, **options: Any) -> AuditAlong:
+        """Not defined for a set.
+
+        Raises
+        ------
+        CriterionError
+            Always.
+        """
+        raise CriterionError("A run of a set is not audited along. Audit the set, or a member's own run: members[name].")
+
+    def _end(self, mode: Mode) -> dict[str, xr.Dataset]:
+        """That of the member that predicts."""
+        assert isinstance(mode, SetMode)
+        return list(self.members.values())[mode.best]._end(mode)
+
+    def _more_groups(self, run: Run) -> dict[str, xr.Dataset]:
+        """dim θ and marginal likelihoods of the members along the run."""
+        return {"/members": members_dataset(run.history, self._set.names, self._set.dimension)}
+
+
+def _named(models: Any) -> dict[str, Any]:
+    """Models by name."""
+    if isinstance(models, Mapping):
+        named = {str(name): model for name, model in models.items()}
+    elif isinstance(models, Sequence) and not isinstance(models, str):
+        named = {f"model {number}": model for number, model in enumerate(models, 1)}
+    else:
+        raise ModelError(f"models= is a {type(models).__name__}. Give a list of models, or a mapping from names to them.")
+    if not named:
+        raise ModelError("models= is empty. Give one model or more.")
+    wrong = [name for name in named if "/" in name or name == BEST or not name]
+    if wrong:
+        raise ModelError(f'A member cannot be called "{wrong[0]}". Give it another name, without "/".')
+    return named
+
+
+def _declared(models: Mapping[str, Any], declared: Mapping[str, Any]) -> dict[str, BPLS]:
+    """Each as a BPLS; what is to be warned of in the table is said of the first."""
+    members: dict[str, BPLS] = {}
+    for name, model in models.items():
+        with in_the_name_of(name), warnings.catch_warnings():
+            if members:
+                warnings.simplefilter("ignore", BPLSWarning)
+            members[name] = model if isinstance(model, BPLS) else BPLS(model, **declared)
+    return members
+
+
+def _check(members: Mapping[str, BPLS], rule: ModelRule) -> None:
+    first, *others = members.items()
+    shared: list[tuple[str, Callable[[Problem], Any]]] = [
+        ("number of rows", lambda problem: len(problem.table.codes)),
+        ("labels", lambda problem: problem.table.codes),
+        ("candidates", lambda problem: problem.table.candidates),
+        ("classes", lambda problem: problem.classes.names),
+    ]
+    if rule.at_mle:
+        shared.append(("parameters", lambda problem: np.array(problem.density.parameters.labels)))
+    for name, member in others:
+        for what, of in shared:
+            if not np.array_equal(of(first[1]._problem), of(member._problem)):
+                raise ModelError(
+                    f'Members "{first[0]}" and "{name}" have different {what}. '
+                    + ("Give priors of one model." if what == "parameters" else "Declare all on the same table, in one order.")
+                )
+    for name, member in members.items():
+        if not member._problem.proper:
+            raise ModelError(f'Member "{name}" has an improper prior, so that its PPP has no absolute value. Give proper ones.')
