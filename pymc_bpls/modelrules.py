@@ -80,9 +80,14 @@ class LeastFavorable(ModelRule):
 
     Examples
     --------
-    >>> from pymc_bpls import LeastFavorable
-    >>> LeastFavorable().name
-    'LeastFavorable()'
+    >>> import numpy as np, pymc as pm, pymc_bpls as bpls
+    >>> with pm.Model() as model:
+    ...     slope = pm.Normal("slope", 0, 1)
+    ...     x = np.array([-2.0, -1.0, 1.0, 2.0, 0.3, 3.0])
+    ...     label = pm.Bernoulli("label", logit_p=slope * x, observed=[0, 1, 0, 1, -1, -1])
+    >>> shortcut = bpls.ModelSet(bpls.prior_set(model, "slope", scale=[0.5, 2]), bpls.LeastFavorable())
+    >>> shortcut.score().attrs["disagreement"]
+    'Another prior than the chosen one has the smallest PPP for 1 of 2 pseudo-samples; Γ-maximin would choose the same one.'
     """
 
     at_mle = True
