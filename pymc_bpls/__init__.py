@@ -20,6 +20,7 @@ from pymc_bpls.labels import encode_labels
 from pymc_bpls.laplace import LaplaceFit
 from pymc_bpls.plots_audit import plot_agreement, plot_audit, plot_scores
 from pymc_bpls.plots_remainder import plot_remainder
+from pymc_bpls.stopping import EvidenceDrop, MaxRounds, NoGain, Threshold
 
 __all__ = [
     "BPLS",
@@ -31,11 +32,15 @@ __all__ = [
     "Criterion",
     "CriterionError",
     "DataUnavailableError",
+    "EvidenceDrop",
     "LabelError",
     "LaplaceFit",
+    "MaxRounds",
     "ModeError",
     "ModelError",
+    "NoGain",
     "RowError",
+    "Threshold",
     "encode_labels",
     "load_dataset",
     "plot_agreement",
