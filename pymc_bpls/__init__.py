@@ -19,7 +19,9 @@ from pymc_bpls.errors import (
 from pymc_bpls.labels import encode_labels
 from pymc_bpls.laplace import LaplaceFit
 from pymc_bpls.plots_audit import plot_agreement, plot_audit, plot_scores
+from pymc_bpls.plots_decision import plot_decision
 from pymc_bpls.plots_remainder import plot_remainder
+from pymc_bpls.plots_run import plot_self_training
 from pymc_bpls.stopping import EvidenceDrop, MaxRounds, NoGain, Threshold
 
 __all__ = [
@@ -45,7 +47,9 @@ __all__ = [
     "load_dataset",
     "plot_agreement",
     "plot_audit",
+    "plot_decision",
     "plot_remainder",
     "plot_scores",
+    "plot_self_training",
     "simulate",
 ]

@@ -350,10 +350,11 @@ class BPLS:
         -------
         xarray.DataTree
             `/history` over `step`, `/curve` over `n_pseudo` (0 is the supervised baseline): `accuracy` and `log_score` of test
-            rows, `log_evidence` log p(D) under proper priors, `weight` (the sum of D's weights) and `held_out_log_score` with
-            `NoGain`; `/final` (the last mode) and `/unconstrained` (the same in θ), `/labeled` (rows of D with their labels
-            and weights), `/test`, `/held_out` (labeled rows set aside), `/state` (for `resume`); attrs `stop_reason`,
-            `verdict` and the settings. `run.to_netcdf(path)` writes all of it, `xarray.open_datatree(path)` reads it.
+            rows and how many of them are `won` and `lost` against the baseline, `log_evidence` log p(D) under proper priors,
+            `weight` (the sum of D's weights), `held_out_log_score` with `NoGain`; `/final` (the last mode) and
+            `/unconstrained` (the same in θ), `/labeled` (rows of D with their labels and weights), `/test`, `/held_out`
+            (labeled rows set aside), `/state` (for `resume`); attrs `stop_reason`, `verdict` and the settings.
+            `run.to_netcdf(path)` writes all of it, `xarray.open_datatree(path)` reads it.
         """
         settings = _for_runs(find_settings(criterion, approximation, expansion, labels, random_seed))
         scorer, test_set = read_test(test, self._scorer)

@@ -34,11 +34,13 @@ class History:
 CURVE = {
     "accuracy": "share of test rows predicted right",
     "log_score": "mean log probability of the test rows' classes",
+    "won": "test rows predicted right that the supervised model predicts wrong",
+    "lost": "test rows predicted wrong that the supervised model predicts right",
     "log_evidence": "log p(D), by Laplace's method, or EP's log Z or the ELBO where there is no mode",
     "weight": "sum of the weights of D's rows",
     "held_out_log_score": "mean log probability of the labels of labeled rows that were set aside",
 }
-_OF_TEST_ROWS = ("accuracy", "log_score")
+_OF_TEST_ROWS = ("accuracy", "log_score", "won", "lost")
 
 
 def history_dataset(history: History, problem: Problem) -> xr.Dataset:
@@ -76,6 +78,11 @@ def seen_by_rules(history: History, problem: Problem, criterion: str) -> xr.Data
     return history_dataset(history, problem).merge(curve).assign_attrs(criterion=criterion)
 
 
+def won_and_lost(before: np.ndarray, after: np.ndarray) -> tuple[int, int]:
+    """How many rows only the second of two models predicts right, and how many only the first."""
+    return int((after & ~before).sum()), int((before & ~after).sum())
+
+
 def verdict(history: History) -> str:
     """Whether the last model predicts the test rows better than the supervised one, in one sentence.
 
@@ -84,7 +91,7 @@ def verdict(history: History) -> str:
     if not history.right:
         return "No test rows were given, so whether self-training helped is unknown."
     before, after = history.right[0], history.right[-1]
-    won, lost = int((after & ~before).sum()), int((before & ~after).sum())
+    won, lost = won_and_lost(before, after)
     text = (
         f"Test accuracy is {after.mean():.3f} with {history.models[-1]['n_pseudo']} pseudo-labels and {before.mean():.3f} "
         f"without ({won} of {len(after)} rows won, {lost} lost)"

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from pymc_bpls.errors import BPLSError, CriterionError, LabelError, RowError
 from pymc_bpls.laplace import Mode
 from pymc_bpls.rows import Labeled
-from pymc_bpls.runs import History, seen_by_rules
+from pymc_bpls.runs import History, seen_by_rules, won_and_lost
 from pymc_bpls.scoring import Scorer, Settings, Warm, ranking
 from pymc_bpls.stopping import Stop, reason_to_stop
 
@@ -150,6 +150,7 @@ class Run:
         if self.plan.test is not None:
             right, entry["log_score"] = self.plan.test.evaluate(self.scorer, mode)
             entry["accuracy"] = right.mean()
+            entry["won"], entry["lost"] = won_and_lost(self.history.right[0] if self.history.right else right, right)
         if self.plan.aside is not None:
             _, entry["held_out_log_score"] = self.plan.aside.evaluate(self.scorer, mode)
         return entry, right
