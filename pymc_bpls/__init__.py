@@ -22,8 +22,11 @@ from pymc_bpls.laplace import LaplaceFit
 from pymc_bpls.modelrules import GammaMaximin, LeastFavorable, Penalised, SumRule
 from pymc_bpls.modelset import ModelSet
 from pymc_bpls.plots_audit import plot_agreement, plot_audit, plot_scores
+from pymc_bpls.plots_decision import plot_decision
 from pymc_bpls.plots_remainder import plot_remainder
+from pymc_bpls.plots_run import plot_self_training
 from pymc_bpls.priors import prior_set
+from pymc_bpls.stopping import EvidenceDrop, MaxRounds, NoGain, Threshold
 
 __all__ = [
     "BPLS",
@@ -35,23 +38,29 @@ __all__ = [
     "Criterion",
     "CriterionError",
     "DataUnavailableError",
+    "EvidenceDrop",
     "GammaMaximin",
     "Hurwicz",
     "LabelError",
     "LaplaceFit",
     "LeastFavorable",
+    "MaxRounds",
     "ModeError",
     "ModelError",
     "ModelSet",
+    "NoGain",
     "Penalised",
     "RowError",
     "SumRule",
+    "Threshold",
     "encode_labels",
     "load_dataset",
     "plot_agreement",
     "plot_audit",
+    "plot_decision",
     "plot_remainder",
     "plot_scores",
+    "plot_self_training",
     "prior_set",
     "simulate",
 ]

@@ -22,7 +22,7 @@ from pymc_bpls.exact import Method, exact_tree
 from pymc_bpls.forms import Form, find_settings
 from pymc_bpls.laplace import Mode
 from pymc_bpls.rows import Labeled
-from pymc_bpls.runs import History, check_table, history_dataset, read_history
+from pymc_bpls.runs import History, check_table, history_dataset, read_history, start_of
 from pymc_bpls.scoring import Pairs, Scorer, Settings, Warm
 from pymc_bpls.selftraining import CALLABLE, ClassBalance, HeldOut, Plan, Run, read_weight
 from pymc_bpls.truth import Truth, from_tree
@@ -134,13 +134,14 @@ def read_track(run: xr.DataTree, scorer: Scorer) -> Track:
     test = HeldOut(held_out, problem.codes(run["test"]["label"].to_numpy())) if inside else None
     attrs, shares = run.attrs, run.attrs["class_balance"]
     balance = None if isinstance(shares, str) else ClassBalance(np.asarray(shares, dtype=float))
-    weights = end.weights[len(problem.labeled) :]
+    start = start_of(run, problem)
+    weights = end.weights[len(start) :]
     by_function = attrs["pseudo_weight"] == CALLABLE and len(weights) > 0
     weight = float(weights.mean()) if by_function else read_weight(attrs["pseudo_weight"], None)
     plan = Plan(None, int(attrs["batch_size"]), [], balance, weight, test)
     settings = find_settings("ppp", "vi", "map", attrs["labels"], None)
     pool = np.setdiff1d(problem.table.candidates, held_out)
-    return Track(scorer, settings, plan, problem.labeled, end, pool, history)
+    return Track(scorer, settings, plan, start, end, pool, history)
 
 
 def audit_step(track: Track, forms: Sequence[Form], method: Method, step: int, seed: int) -> tuple[Audit, xr.Dataset]:

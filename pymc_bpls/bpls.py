@@ -22,11 +22,12 @@ from pymc_bpls.decisions import LabelRule, find_rule
 from pymc_bpls.errors import ApproximationError, BPLSWarning, CriterionError, ModeError, ModelError, RowError
 from pymc_bpls.exact import exact_tree, find_method, multiple, warn_if_unreliable
 from pymc_bpls.forms import AUDITED, find_settings, read_forms
-from pymc_bpls.laplace import LaplaceFit, Mode, as_fit
+from pymc_bpls.laplace import LaplaceFit, as_fit
 from pymc_bpls.modes import other_modes
 from pymc_bpls.priors import Variant
 from pymc_bpls.problem import declare
 from pymc_bpls.refit import Engine
+from pymc_bpls.resuming import kept_aside, kept_test, read_generator, read_warm, state_dataset
 from pymc_bpls.rows import check_classes
 from pymc_bpls.runs import (
     History,
@@ -42,14 +43,15 @@ from pymc_bpls.scoring import Scorer, Settings
 from pymc_bpls.selftraining import (
     CALLABLE,
     ClassBalance,
+    HeldOut,
     Plan,
     Run,
-    Stop,
     progress,
     read_balance,
     read_test,
     read_weight,
 )
+from pymc_bpls.stopping import Stop, read_rules, rows_aside
 from pymc_bpls.truth import labels_of, read_exact
 
 _PREDICTORS = ("map", "laplace")
@@ -336,7 +338,8 @@ class BPLS:
         batch_size : int, default 1
             How many to add after one scoring. The best of one scoring are often near-duplicates of each other.
         stop : callable or list of callables, optional
-            Each takes the history so far (a Dataset) and returns a reason to stop, or None.
+            `MaxRounds`, `Threshold`, `NoGain`, `EvidenceDrop`, or callables of one's own: each takes the history so far (a
+            Dataset: `/history`, and `/curve` without the test rows) and returns a reason to stop, or None.
         class_balance : "labeled" or mapping of class to share, optional
             Force these shares on the pseudo-labels.
         pseudo_weight : float or callable, default 1
@@ -346,23 +349,29 @@ class BPLS:
             (row positions, true labels) of rows of the table, never candidates in this run; or (mapping as for `pool`,
             true labels).
         random_seed : int or numpy Generator, optional
-            For `criterion="random"`.
+            For `criterion="random"`, and for a share of rows that `NoGain` sets aside.
         progressbar : bool, default True
 
         Returns
         -------
         xarray.DataTree
-            `/history` over `step`, `/curve` over `n_pseudo` (0 is the supervised baseline), `/final` (the last mode) and
-            `/unconstrained` (the same in θ), `/labeled` (rows of D with their labels and weights), `/test`; attrs
-            `stop_reason`, `verdict` and the settings.
+            `/history` over `step`, `/curve` over `n_pseudo` (0 is the supervised baseline): `accuracy` and `log_score` of test
+            rows and how many of them are `won` and `lost` against the baseline, `log_evidence` log p(D) under proper priors,
+            `weight` (the sum of D's weights), `held_out_log_score` with `NoGain`; `/final` (the last mode) and
+            `/unconstrained` (the same in θ), `/labeled` (rows of D with their labels and weights), `/test`, `/held_out`
+            (labeled rows set aside), `/state` (for `resume`); attrs `stop_reason`, `verdict` and the settings.
+            `run.to_netcdf(path)` writes all of it, `xarray.open_datatree(path)` reads it.
         """
         settings = _for_runs(find_settings(criterion, approximation, expansion, labels, random_seed))
         scorer, test_set = read_test(test, self._scorer)
-        plan = Plan(rounds, batch_size, _rules(stop), read_balance(class_balance, scorer), pseudo_weight, test_set)
+        rules = read_rules(stop)
+        aside = self._aside(rows_aside(rules, self._problem, settings.rng))
+        plan = Plan(rounds, batch_size, rules, read_balance(class_balance, scorer), pseudo_weight, test_set, aside)
         table = self._problem.table
         if test_set is not None:
             table = table.without(test_set.positions)
-        run = Run(scorer, settings, plan, self._problem.labeled, table.candidates, History())
+        start = self._problem.labeled if aside is None else self._problem.labeled.without(aside.positions)
+        run = Run(scorer, settings, plan, start, table.candidates, History())
         self._warn_of_modes()
         attrs = {
             "criterion": settings.criterion.name,
@@ -390,40 +399,56 @@ class BPLS:
     ) -> xr.DataTree:
         """Go on with a run of `self_train`, with its settings: after a stop rule, an interruption or `rounds`.
 
+        It goes on as if it had not ended: where a run was cut makes no difference to its choices and scores.
+
         Parameters
         ----------
         run : xarray.DataTree
-            What `self_train` or `resume` returned.
+            What `self_train` or `resume` returned, or what `xarray.open_datatree` read from a file of it.
         criterion : Criterion, optional
             Needed where the run used a criterion of one's own.
         pseudo_weight : callable, optional
             Needed where the run weighted pseudo-labels by a function.
         rounds : int, optional
             How many more rounds; until the pool is empty by default.
-        stop, test, random_seed, progressbar
-            As in `self_train`. Test rows of the table are remembered; new rows have to be given again.
+        stop : callable or list of callables, optional
+            As in `self_train`. Rules are not kept: give them again. The rows that `NoGain` set aside are.
+        test : tuple, optional
+            Test rows of the table are kept; new rows have to be given again.
+        random_seed : int or numpy Generator, optional
+            By default random numbers go on where the run left them.
+        progressbar : bool, default True
 
         Returns
         -------
         xarray.DataTree
             The whole run, from its first pseudo-label on.
+
+        Raises
+        ------
+        CriterionError
+            The run is none of this table and model, or what it does not keep is not given again.
         """
         check_table(run, self._problem)
         history, labeled = read_history(run, self._problem)
         attrs = {str(name): value for name, value in run.attrs.items() if name not in ("stop_reason", "verdict")}
         name = criterion or attrs["criterion"]
         settings = _for_runs(find_settings(name, attrs["approximation"], attrs["expansion"], attrs["labels"], random_seed))
-        if test is None and "test" in run:
-            test = (run["test"]["row"].to_numpy(), run["test"]["label"].to_numpy())
-        scorer, test_set = read_test(test, self._scorer)
+        if random_seed is None:
+            settings = replace(settings, rng=read_generator(run))
+        scorer, test_set = read_test(kept_test(run, test, self._problem.source.n_rows), self._scorer)
+        rules = read_rules(stop)
+        aside = self._aside(kept_aside(run, rules))
         shares = attrs["class_balance"]
         balance = None if isinstance(shares, str) else ClassBalance(np.asarray(shares, dtype=float))
         weight = read_weight(attrs["pseudo_weight"], pseudo_weight)
-        plan = Plan(rounds, int(attrs["batch_size"]), _rules(stop), balance, weight, test_set)
+        plan = Plan(rounds, int(attrs["batch_size"]), rules, balance, weight, test_set, aside)
         left = np.setdiff1d(self._problem.table.candidates, labeled.positions)
         if test_set is not None:
             left = np.setdiff1d(left, test_set.positions)
-        return self._finish(Run(scorer, settings, plan, labeled, left, history), attrs, progressbar)
+        theta = run["unconstrained"]["mode"].to_numpy()
+        begun = Run(scorer, settings, plan, labeled, left, history, warm=read_warm(run, labeled), theta=theta)
+        return self._finish(begun, attrs, progressbar)
 
     def exact(
         self,
@@ -608,29 +633,36 @@ class BPLS:
         if not len(self._problem.table.candidates):
             raise RowError(f'"{self._problem.name}" has no candidate. Mark unlabeled rows with -1, or give pool=.')
 
+    def _aside(self, positions: np.ndarray) -> HeldOut | None:
+        return HeldOut(positions, self._problem.table.codes[positions]) if len(positions) else None
+
     def _finish(self, run: Run, attrs: dict[str, Any], progressbar: bool) -> xr.DataTree:
         total = len(run.candidates)
         if run.plan.rounds is not None:
             total = min(total, run.plan.rounds * run.plan.batch_size)
         with progress(total, run.scorer, progressbar) as tell:
             reason = run.go(tell)
-        assert run.mode is not None
         groups = {
             "/": xr.Dataset(attrs={**attrs, "stop_reason": reason, "verdict": verdict(run.history)}),
             "/history": history_dataset(run.history, self._problem),
             "/curve": curve_dataset(run.history),
-            **self._end(run.mode),
+            **self._end(run),
             "/labeled": labeled_dataset(run.labeled, self._problem),
+            "/state": state_dataset(run),
         }
+        if run.plan.aside is not None:
+            rows, codes = run.plan.aside.positions, run.plan.aside.codes
+            groups["/held_out"] = xr.Dataset({"label": ("row", self._problem.classes.names[codes])}, coords={"row": rows})
         if run.plan.test is not None and run.history.right:
             groups["/test"] = held_out_dataset(run.plan.test.positions, run.plan.test.codes, run.history, self._problem)
         return xr.DataTree.from_dict(groups | self._more_groups(run))
 
-    def _end(self, mode: Mode) -> dict[str, xr.Dataset]:
+    def _end(self, run: Run) -> dict[str, xr.Dataset]:
         """The last model of a run."""
+        assert run.theta is not None
         parameters = self._problem.density.parameters
-        unconstrained = xr.Dataset({"mode": ("parameter", mode.theta)}, coords={"parameter": list(parameters.labels)})
-        return {"/final": parameters.named(mode.theta), "/unconstrained": unconstrained}
+        unconstrained = xr.Dataset({"mode": ("parameter", run.theta)}, coords={"parameter": list(parameters.labels)})
+        return {"/final": parameters.named(run.theta), "/unconstrained": unconstrained}
 
     def _more_groups(self, run: Run) -> dict[str, xr.Dataset]:
         """What else a run holds."""
@@ -653,9 +685,3 @@ def _find_model(model: Any) -> pm.Model:
 def _for_runs(settings: Settings) -> Settings:
     """Without the constant that scores without refits share, which no choice depends on and which takes a fit of its own."""
     return replace(settings, absolute=False)
-
-
-def _rules(stop: Any) -> list[Stop]:
-    if stop is None:
-        return []
-    return list(stop) if isinstance(stop, list | tuple) else [stop]

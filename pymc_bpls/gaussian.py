@@ -92,7 +92,8 @@ class Gaussian:
         """Its centre, where a log-posterior with a kink has no mode that Newton's method can verify."""
         log_det = -2 * float(np.log(np.diag(self.factor)).sum())
         precision = scipy.linalg.cho_solve((self.factor, True), np.eye(len(self.mean)))
-        return Mode(self.mean, self.log_z, precision, log_det, 0.0, self.steps)
+        value = self.log_z - 0.5 * len(self.mean) * np.log(2 * np.pi) + 0.5 * log_det  # so that its log integral is log Z
+        return Mode(self.mean, value, precision, log_det, 0.0, self.steps)
 
 
 class Fit(Protocol):

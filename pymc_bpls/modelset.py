@@ -12,7 +12,7 @@ import xarray as xr
 from pymc_bpls.along import AuditAlong
 from pymc_bpls.bpls import BPLS
 from pymc_bpls.errors import BPLSWarning, CriterionError, ModelError
-from pymc_bpls.laplace import LaplaceFit, Mode
+from pymc_bpls.laplace import LaplaceFit
 from pymc_bpls.modelrules import GammaMaximin, ModelRule
 from pymc_bpls.problem import Problem
 from pymc_bpls.runs import members_dataset
@@ -114,10 +114,9 @@ class ModelSet(BPLS):
         """
         raise CriterionError("A run of a set is not audited along. Audit the set, or a member's own run: members[name].")
 
-    def _end(self, mode: Mode) -> dict[str, xr.Dataset]:
+    def _end(self, run: Run) -> dict[str, xr.Dataset]:
         """That of the member that predicts."""
-        assert isinstance(mode, SetMode)
-        return list(self.members.values())[mode.best]._end(mode)
+        return list(self.members.values())[run.history.models[-1]["predictor"]]._end(run)
 
     def _more_groups(self, run: Run) -> dict[str, xr.Dataset]:
         """dim θ and marginal likelihoods of the members along the run."""

@@ -11,6 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from pymc_bpls.criteria import CRITERIA
+
 # Okabe and Ito's palette, which the colour-blind can tell apart; line styles tell the criteria apart as well
 _STYLES: dict[str, tuple[str, str]] = {
     "ppp": ("#0072B2", "-"),
@@ -24,6 +26,7 @@ _STYLES: dict[str, tuple[str, str]] = {
 #: Okabe and Ito's palette in the order in which series take it.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#7F7F7F")
 _OTHER = ("#F0E442", ":")
+_UNITS = {"probability": "probability", "variance": "log odds squared", "random": "uniform number"}
 _FONT = 13
 _BAND = 0.12
 
@@ -47,6 +50,25 @@ def tidy(panel: Axes) -> None:
     panel.spines[["top", "right"]].set_visible(False)
     panel.grid(color="0.92", linewidth=0.8)
     panel.set_axisbelow(True)
+
+
+def legend_above(panel: Axes, columns: int) -> None:
+    """A legend above the panel, where it hides nothing."""
+    panel.legend(
+        fontsize=9,
+        frameon=False,
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        ncols=columns,
+        columnspacing=1.0,
+        handlelength=1.6,
+        handletextpad=0.5,
+    )
+
+
+def unit_of(criterion: str) -> str:
+    """The unit of a criterion's scores."""
+    return _UNITS.get(criterion, "nats" if criterion in CRITERIA else "its own unit")
 
 
 def plot_accuracy(results: xr.Dataset) -> Figure:

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.ticker import MaxNLocator
 
 from pymc_bpls.along import AuditAlong
 from pymc_bpls.audit import Audit
 from pymc_bpls.errors import CriterionError
-from pymc_bpls.plots import COLOURS, panels, tidy
+from pymc_bpls.plots import COLOURS, legend_above, panels, tidy, unit_of
 from pymc_bpls.verdicts import plus_minus, with_interval
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -126,21 +127,22 @@ def plot_scores(scores: xr.Dataset | Mapping[str, xr.Dataset], *, top: int = 15,
             ranks,
             _MARKERS[place % len(_MARKERS)],
             color=COLOURS[place % len(COLOURS)],
-            label=f"{name} (m = {each.sizes['candidate']})",
+            label=name,
             markersize=7,
             alpha=0.85,
         )
     names, labels = _index(first), first["pseudo_label"].to_numpy()
     grid[0].set_yticks(ranks, [f"{names[i]}: {labels[i]}" for i in order])
     grid[0].invert_yaxis()
-    grid[0].set_xlabel("score below the best one")
-    grid[0].set_ylabel("candidate: pseudo-label")
-    grid[0].legend(fontsize=9, frameon=False, loc="best")
+    grid[0].set_xlabel(f"score − the best one ({unit_of(str(first.attrs.get('criterion')))})")
+    grid[0].set_ylabel(f"candidate: pseudo-label, {len(order)} best of {len(best)}")
+    legend_above(grid[0], 3)
     if with_sums:
         grid[1].barh(ranks, first["class_sum_error"].to_numpy()[order], color=COLOURS[2], height=0.6)
         grid[1].axvline(0, color=_GREY, linewidth=1)
         grid[1].set_xlabel("class-sum error (nats)")
     for panel in grid:
+        panel.xaxis.set_major_locator(MaxNLocator(nbins=5))
         tidy(panel)
     return grid
 
@@ -200,7 +202,7 @@ def plot_agreement(along: AuditAlong, *, axes: Any = None) -> np.ndarray:
     grid[1].axhline(0, color=_GREY, linewidth=1)
     grid[1].set_ylabel("log PPP lost by the run's choice (nats)")
     for panel in grid:
-        panel.legend(fontsize=9, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4)
+        legend_above(panel, 4)
         panel.set_xlabel("rows in D")
         tidy(panel)
     return grid

@@ -62,6 +62,11 @@ class Labeled:
             np.r_[self.weights, np.full(len(positions), weight)],
         )
 
+    def without(self, positions: np.ndarray) -> Labeled:
+        """D without some of its rows."""
+        kept = ~np.isin(self.positions, positions)
+        return Labeled(self.positions[kept], self.codes[kept], self.weights[kept])
+
     def padded(self) -> Labeled:
         """D with its first row repeated at weight 0 up to a power of two, so that shapes change rarely.
 

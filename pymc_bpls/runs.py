@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,27 @@ class History:
     steps: list[dict[str, Any]] = field(default_factory=list)
     models: list[dict[str, Any]] = field(default_factory=list)
     right: list[np.ndarray] = field(default_factory=list)
+
+    def with_steps(self, steps: list[dict[str, Any]]) -> History:
+        """It and the pseudo-labels of one more round."""
+        return replace(self, steps=[*self.steps, *steps])
+
+    def with_model(self, model: dict[str, Any], right: np.ndarray | None) -> History:
+        """It and one more model, with which test rows that model predicts right."""
+        return replace(self, models=[*self.models, model], right=self.right if right is None else [*self.right, right])
+
+
+#: What is known of each model along a run.
+CURVE = {
+    "accuracy": "share of test rows predicted right",
+    "log_score": "mean log probability of the test rows' classes",
+    "won": "test rows predicted right that the supervised model predicts wrong",
+    "lost": "test rows predicted wrong that the supervised model predicts right",
+    "log_evidence": "log p(D), by Laplace's method, or EP's log Z or the ELBO where there is no mode",
+    "weight": "sum of the weights of D's rows",
+    "held_out_log_score": "mean log probability of the labels of labeled rows that were set aside",
+}
+_OF_TEST_ROWS = ("accuracy", "log_score", "won", "lost")
 
 
 def history_dataset(history: History, problem: Problem) -> xr.Dataset:
@@ -59,13 +80,24 @@ def members_dataset(history: History, names: Sequence[str], dimension: np.ndarra
 
 
 def curve_dataset(history: History) -> xr.Dataset:
-    """Test accuracy and mean log score of the model with `n_pseudo` pseudo-labels; 0 is the supervised baseline."""
-    counts = [model["n_pseudo"] for model in history.models]
-    names = [name for name in ("accuracy", "log_score") if history.models and name in history.models[0]]
+    """What is known of the model with `n_pseudo` pseudo-labels; 0 is the supervised baseline."""
+    models = history.models
+    names = [name for name in CURVE if models and name in models[0]]
     return xr.Dataset(
-        {name: ("n_pseudo", np.array([model[name] for model in history.models])) for name in names},
-        coords={"n_pseudo": counts},
+        {name: ("n_pseudo", np.array([model[name] for model in models]), {"description": CURVE[name]}) for name in names},
+        coords={"n_pseudo": [model["n_pseudo"] for model in models]},
     )
+
+
+def seen_by_rules(history: History, problem: Problem, criterion: str) -> xr.Dataset:
+    """What stop rules see: the history, and the curve without the test rows."""
+    curve = curve_dataset(history).drop_vars(_OF_TEST_ROWS, errors="ignore")
+    return history_dataset(history, problem).merge(curve).assign_attrs(criterion=criterion)
+
+
+def won_and_lost(before: np.ndarray, after: np.ndarray) -> tuple[int, int]:
+    """How many rows only the second of two models predicts right, and how many only the first."""
+    return int((after & ~before).sum()), int((before & ~after).sum())
 
 
 def verdict(history: History) -> str:
@@ -76,7 +108,7 @@ def verdict(history: History) -> str:
     if not history.right:
         return "No test rows were given, so whether self-training helped is unknown."
     before, after = history.right[0], history.right[-1]
-    won, lost = int((after & ~before).sum()), int((before & ~after).sum())
+    won, lost = won_and_lost(before, after)
     text = (
         f"Test accuracy is {after.mean():.3f} with {history.models[-1]['n_pseudo']} pseudo-labels and {before.mean():.3f} "
         f"without ({won} of {len(after)} rows won, {lost} lost)"
@@ -115,6 +147,11 @@ def check_table(run: xr.DataTree, problem: Problem) -> None:
         raise CriterionError("run= is no run of this table and model. Give what self_train returned to the BPLS that made it.")
 
 
+def start_of(run: xr.DataTree, problem: Problem) -> Labeled:
+    """D as the run began: the labeled rows that it did not set aside."""
+    return problem.labeled.without(run["held_out"]["row"].to_numpy()) if "held_out" in run else problem.labeled
+
+
 def read_history(run: xr.DataTree, problem: Problem) -> tuple[History, Labeled]:
     """The history of a run and D as it left it.
 
@@ -129,7 +166,7 @@ def read_history(run: xr.DataTree, problem: Problem) -> tuple[History, Labeled]:
         labeled = Labeled(rows["row"].to_numpy(), problem.codes(rows["label"].to_numpy()), rows["weight"].to_numpy())
     except (KeyError, TypeError) as error:
         raise CriterionError(f"run= lacks {error}, so it is no run of this model. Give what self_train returned.") from None
-    start = problem.labeled
+    start = start_of(run, problem)
     same = np.array_equal(labeled.positions[: len(start)], start.positions)
     if not same or len(labeled) != len(start) + len(codes):
         raise CriterionError(

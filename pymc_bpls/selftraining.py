@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
@@ -15,10 +15,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from pymc_bpls.errors import BPLSError, CriterionError, LabelError, RowError
 from pymc_bpls.laplace import Mode
 from pymc_bpls.rows import Labeled
-from pymc_bpls.runs import History, history_dataset
+from pymc_bpls.runs import History, seen_by_rules, won_and_lost
 from pymc_bpls.scoring import Scorer, Settings, Warm, ranking
+from pymc_bpls.stopping import Stop, reason_to_stop
 
-Stop = Callable[[xr.Dataset], str | None]
 #: What a run keeps in place of a function that cannot be kept.
 CALLABLE = "a function of the score"
 
@@ -60,6 +60,7 @@ class Plan:
     balance: ClassBalance | None
     pseudo_weight: float | Callable[[float], float]
     test: HeldOut | None
+    aside: HeldOut | None = None
 
     def __post_init__(self) -> None:
         if self.rounds is not None and not (isinstance(self.rounds, int | np.integer) and self.rounds >= 0):
@@ -84,7 +85,11 @@ class Plan:
 
 @dataclass
 class Run:
-    """A run in progress: D with its pseudo-labels, the candidates left, and what happened until now."""
+    """A run in progress: D with its pseudo-labels, the candidates left, and what happened until now.
+
+    `theta` is where the last fit ended and the next one starts, `random_state` that of the criterion's generator. What a round
+    or a fit changes is assigned together when it is done, so that Ctrl-C leaves the run as it was before.
+    """
 
     scorer: Scorer
     settings: Settings
@@ -94,6 +99,11 @@ class Run:
     history: History
     mode: Mode | None = None
     warm: Warm = None
+    theta: np.ndarray | None = None
+    random_state: Mapping[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.random_state = self.settings.rng.bit_generator.state
 
     def go(self, tell: Callable[[int], None]) -> str:
         """Rounds until there is a reason to stop, which is returned; `tell` hears how many pseudo-labels were added."""
@@ -105,8 +115,9 @@ class Run:
                     return "the pool is empty"
                 if self.plan.rounds is not None and done >= self.plan.rounds:
                     return f"{self.plan.rounds} rounds are done"
-                for rule in self.plan.stop:
-                    reason = rule(history_dataset(self.history, self.scorer.problem))
+                if self.plan.stop:
+                    seen = seen_by_rules(self.history, self.scorer.problem, self.settings.criterion.name)
+                    reason = reason_to_stop(self.plan.stop, seen)
                     if reason is not None:
                         return reason
                 added = self._round()
@@ -126,43 +137,62 @@ class Run:
 
     def _refit(self) -> None:
         """Fit on D and record the model."""
-        self.mode = self.scorer.base(self.settings, self.labeled, None if self.mode is None else self.mode.theta)
-        if self.history.models and self.history.models[-1]["n_pseudo"] == len(self.history.steps):
-            return
-        entry: dict[str, Any] = {"n_pseudo": len(self.history.steps), **self.scorer.facts(self.mode)}
+        mode, history = self.scorer.base(self.settings, self.labeled, self.theta), self.history
+        if not history.models or history.models[-1]["n_pseudo"] != len(history.steps):
+            history = history.with_model(*self._judge(mode))
+        self.mode, self.theta, self.history = mode, mode.theta, history
+
+    def _judge(self, mode: Mode) -> tuple[dict[str, Any], np.ndarray | None]:
+        """What the curve says of a model, and which test rows it predicts right."""
+        entry = {"n_pseudo": len(self.history.steps), "weight": self.labeled.weights.sum(), **self.scorer.facts(mode)}
+        right = None
+        if self.scorer.problem.proper:
+            entry["log_evidence"] = mode.log_integral
         if self.plan.test is not None:
-            right, log_score = self.plan.test.evaluate(self.scorer, self.mode)
-            entry |= {"accuracy": right.mean(), "log_score": log_score}
-            self.history.right.append(right)
-        self.history.models.append(entry)
+            right, entry["log_score"] = self.plan.test.evaluate(self.scorer, mode)
+            entry["accuracy"] = right.mean()
+            entry["won"], entry["lost"] = won_and_lost(self.history.right[0] if self.history.right else right, right)
+        if self.plan.aside is not None:
+            _, entry["held_out_log_score"] = self.plan.aside.evaluate(self.scorer, mode)
+        return entry, right
 
     def _round(self) -> int:
         """Score all candidates and add the best; returns how many were added."""
         assert self.mode is not None
-        scores, self.warm = self.scorer.score(self.settings, self.labeled, self.mode, self.candidates, self.warm)
+        scores, warm = self.scorer.score(self.settings, self.labeled, self.mode, self.candidates, self.warm)
         pairs, values = ranking(scores["score"])
         if scores["score"].ndim == 1:
             pairs[:, 1] = self.scorer.problem.codes(scores["pseudo_label"].to_numpy())[pairs[:, 0]]
         chosen = self._choose(pairs)
+        steps, labeled = self._steps(scores, pairs, values, chosen)
+        left = np.delete(self.candidates, pairs[chosen, 0])
+        history, state = self.history.with_steps(steps), self.settings.rng.bit_generator.state
+        self.history, self.labeled, self.candidates, self.warm, self.random_state = history, labeled, left, warm, state
+        return len(chosen)
+
+    def _steps(
+        self, scores: xr.Dataset, pairs: np.ndarray, values: np.ndarray, chosen: list[int]
+    ) -> tuple[list[dict[str, Any]], Labeled]:
+        """The entries of the chosen places of the ranking, and D with their rows."""
         number = self.history.steps[-1]["round"] + 1 if self.history.steps else 1
+        steps, labeled = [], self.labeled
         for place in chosen:
             candidate, code = pairs[place]
-            weight = self.plan.weight(float(values[place]))
+            score = float(values[place])
             others = values[pairs[:, 0] != candidate]
-            self.history.steps.append(
+            labeled = labeled.with_rows(self.candidates[[candidate]], np.array([code]), self.plan.weight(score))
+            steps.append(
                 {
                     "candidate": int(self.candidates[candidate]),
                     "code": int(code),
-                    "score": float(values[place]),
-                    "gap": float(values[place] - others.max()) if len(others) else np.nan,
+                    "score": score,
+                    "gap": float(score - others.max()) if len(others) else np.nan,
                     "round": number,
-                    "n_labeled": len(self.labeled) + 1,
+                    "n_labeled": len(labeled),
                     **_decided_by(scores, int(candidate), int(code)),
                 }
             )
-            self.labeled = self.labeled.with_rows(self.candidates[[candidate]], np.array([code]), weight)
-        self.candidates = np.delete(self.candidates, pairs[chosen, 0])
-        return len(chosen)
+        return steps, labeled
 
     def _choose(self, pairs: np.ndarray) -> list[int]:
         """Places in the ranking of the pairs to add, no row twice."""

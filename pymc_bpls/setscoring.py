@@ -115,17 +115,13 @@ class SetScorer(Scorer):
         return {"member_log_evidence": np.array([each.log_integral for each in mode.members]), "predictor": mode.best}
 
     def score_options(
-        self, settings: Settings, labeled: Labeled, mode: Mode, options: Options, warm: Any = None
-    ) -> tuple[xr.Dataset, Any]:
-        """Scores by the rule, with the members' own values; `warm` is one for each member."""
+        self, settings: Settings, labeled: Labeled, mode: Mode, options: Options, warm: Warm = None
+    ) -> tuple[xr.Dataset, Warm]:
+        """Scores by the rule, with the members' own values, which start anew in every round."""
         assert isinstance(mode, SetMode)
         name = _absolute_name(settings)
         settings, apart = replace(settings, absolute=True), replace(options, weigh=None)
-        starts: list[Warm] = [None] * len(self.members) if warm is None else warm
-        results = []
-        for number, member in self.each():
-            result, starts[number] = member.score_options(settings, labeled, mode.members[number], apart, starts[number])
-            results.append(result)
+        results = [member.score_options(settings, labeled, mode.members[number], apart)[0] for number, member in self.each()]
         dims = results[0]["score"].dims
         values = np.stack([result[name].to_numpy() for result in results])
         combined, weighing, decision = self._decide(values, options, labeled)
@@ -133,7 +129,7 @@ class SetScorer(Scorer):
         if "converged" in results[0]:
             found["converged"] = dims, np.stack([result["converged"].to_numpy() for result in results]).all(axis=0)
         finished = self._finished(found, options, weighing).assign_coords(member=list(self.names))
-        return finished.assign_attrs(rule=self.rule.name, predictor=self.names[mode.best]), starts
+        return finished.assign_attrs(rule=self.rule.name, predictor=self.names[mode.best]), warm
 
     def _decide(self, values: np.ndarray, options: Options, labeled: Labeled) -> tuple[np.ndarray, Weighing | None, Decision]:
         """The members' values (M, ...) after their classes were combined, the pseudo-labels then, and the rule's decision.

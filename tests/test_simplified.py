@@ -90,13 +90,13 @@ def test_runs_are_those_of_the_package():
     for name in CRITERIA:
         mine = list(training.run(name))
         plan = Plan(None, 1, [], None, 1.0, split.test)
-        history = History()
-        run = Run(declared.scorer, replace(_SCORING, criterion=LAPLACE[name]), plan, split.labeled, split.candidates, history)
+        settings = replace(_SCORING, criterion=LAPLACE[name])
+        run = Run(declared.scorer, settings, plan, split.labeled, split.candidates, History())
         run.go(lambda added: None)
         chosen = [int(each.candidates[each.choices.best[name]]) for each in mine[:-1]]
-        assert chosen == [step["candidate"] for step in history.steps]
+        assert chosen == [step["candidate"] for step in run.history.steps]
         accuracies = [each.right / len(split.test.positions) for each in mine]
-        assert accuracies == pytest.approx([model["accuracy"] for model in history.models])
+        assert accuracies == pytest.approx([model["accuracy"] for model in run.history.models])
 
 
 def test_a_repetition_end_to_end():

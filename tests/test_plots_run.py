@@ -1,0 +1,203 @@
+"""The structure of figures of a run and of decisions."""
+
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+
+import pymc_bpls as bpls
+from pymc_bpls.plots_decision import _with_label
+from pymc_bpls.rows import Labeled
+
+matplotlib.use("agg")
+
+TEST = np.arange(20, 26)
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    before = dict(matplotlib.rcParams)
+    yield
+    plt.close("all")
+    assert dict(matplotlib.rcParams) == before
+
+
+@pytest.fixture(scope="module")
+def run(small, table):
+    test = (TEST, table[2][TEST])
+    return small.self_train("probability", test=test, stop=bpls.NoGain([0, 3], 20), progressbar=False)
+
+
+def labels(panel):
+    return [text.get_text() for text in panel.get_legend().get_texts()]
+
+
+def line(panel, label):
+    [found] = [each for each in panel.get_lines() if each.get_label() == label]
+    return found
+
+
+def test_a_run_is_accuracy_log_score_scores_gaps_and_classes(run):
+    grid = bpls.plot_self_training(run)
+    assert [panel.get_ylabel() for panel in grid] == [
+        "accuracy on 6 test rows\n(share right)",
+        "mean log score\n(nats a row)",
+        'score of the chosen row\n("probability", probability)',
+        "gap to the next best row\n(probability)",
+        "pseudo-labels of a class\n(dotted: labeled share)",
+    ]
+    assert {panel.get_xlabel() for panel in grid} == {"pseudo-labels added"}
+    assert len({panel.get_xlim() for panel in grid}) == 1
+    np.testing.assert_array_equal(line(grid[0], "self-training").get_ydata(), run["curve"]["accuracy"])
+    assert set(line(grid[0], "supervised").get_ydata()) == {float(run["curve"]["accuracy"][0])}
+    np.testing.assert_array_equal(line(grid[1], "6 test rows").get_ydata(), run["curve"]["log_score"])
+    np.testing.assert_array_equal(line(grid[1], "2 rows set aside").get_ydata(), run["curve"]["held_out_log_score"])
+    np.testing.assert_array_equal(grid[2].get_lines()[0].get_ydata(), run["history"]["score"])
+    np.testing.assert_array_equal(grid[3].get_lines()[0].get_ydata(), run["history"]["gap"])
+
+
+def test_the_band_is_the_standard_error_of_the_paired_difference(small, table):
+    run = small.self_train(test=(TEST, table[2][TEST]), progressbar=False)
+    right = run["test"]["right_before"].to_numpy(), run["test"]["right_after"].to_numpy()
+    assert (right[0] != right[1]).any()
+    panel = bpls.plot_self_training(run)[0]
+    difference = right[1].astype(float) - right[0]
+    error = np.sqrt(difference.var() / (len(difference) - 1))
+    ends = panel.collections[0].get_paths()[0].vertices
+    ends = np.unique(ends[ends[:, 0] == run["curve"]["n_pseudo"].to_numpy()[-1], 1])
+    accuracy = float(run["curve"]["accuracy"][-1])
+    np.testing.assert_allclose(ends, [accuracy - error, accuracy + error], atol=1e-12)
+
+
+def test_classes_are_counted_beside_the_labeled_rows_shares(run):
+    panel = bpls.plot_self_training(run)[-1]
+    added, labeled = run["history"]["pseudo_label"].to_numpy(), run["labeled"]["label"].to_numpy()[:10]
+    for name, text, drawn, share in zip((0, 1), labels(panel), panel.get_lines()[::2], panel.get_lines()[1::2], strict=True):
+        count = int((added == name).sum())
+        assert text == f"{name}: {count} ({count / len(added):.0%}; labeled {(labeled == name).mean():.0%})"
+        assert drawn.get_ydata()[-1] == count
+        assert share.get_ydata()[-1] == pytest.approx((labeled == name).mean() * len(added))
+
+
+def test_what_a_run_does_not_have_is_not_drawn(small, table):
+    without = small.self_train("probability", rounds=3, progressbar=False)
+    assert [panel.get_ylabel().split("\n")[0] for panel in bpls.plot_self_training(without)] == [
+        "score of the chosen row",
+        "gap to the next best row",
+        "pseudo-labels of a class",
+    ]
+    test = (np.arange(12, 25), table[2][12:25])
+    one = small.self_train("probability", test=test, progressbar=False)  # one candidate has no gap
+    assert len(bpls.plot_self_training(one)) == 4
+    [panel] = bpls.plot_self_training(small.self_train("probability", rounds=0, progressbar=False))
+    assert "0 rounds are done" in panel.texts[0].get_text()
+
+
+def test_axes_that_are_given_come_back(small):
+    run = small.self_train("variance", rounds=2, progressbar=False)
+    figure, axes = plt.subplots(1, 3)
+    assert (bpls.plot_self_training(run, axes=axes) == axes).all()
+    assert len(figure.axes) == 3
+    with pytest.raises(ValueError, match="axes= holds 1 panels and this run needs 3"):
+        bpls.plot_self_training(run, axes=axes[0])
+
+
+def test_no_text_of_a_run_s_figure_lies_on_another(run):
+    grid = bpls.plot_self_training(run)
+    figure = grid[0].figure
+    figure.canvas.draw()
+    whole, boxes = figure.bbox, [panel.get_tightbbox() for panel in grid]
+    for place, box in enumerate(boxes):
+        assert whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 <= box.y0 and box.y1 <= whole.y1
+        assert not any(box.overlaps(other) for other in boxes[place + 1 :])
+
+
+@pytest.fixture(scope="module")
+def two():
+    """Two features in a container: pls, X (30, 2), 10 labeled rows, 15 candidates, 5 rows held out."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(30, 2))
+    y = np.where(np.arange(30) < 10, X[:, 0] + 0.5 * rng.normal(size=30) > 0, -1)
+    with pm.Model() as model:
+        data = pm.Data("X", X)
+        pm.Bernoulli("label", logit_p=data @ pm.Normal("b", 0, 2.5, shape=2), observed=y)
+    return bpls.BPLS(model, unlabeled=np.arange(10, 25), classes=["no", "yes"]), X, y
+
+
+def scatter(panel, label):
+    [found] = [each for each in panel.collections if str(each.get_label()).startswith(label)]
+    return found
+
+
+def test_rows_without_a_label_have_the_colour_of_their_probability(two):
+    pls, X, _ = two
+    panel = bpls.plot_decision(pls, pd.Series(X[:, 0], name="width (mm)"), X[:, 1])
+    candidates = scatter(panel, "candidate (15)")
+    np.testing.assert_array_equal(candidates.get_offsets(), X[10:25])
+    np.testing.assert_allclose(candidates.get_array(), pls.predict_proba(np.arange(10, 25))[:, 1])
+    np.testing.assert_array_equal(scatter(panel, "held-out row (5)").get_offsets(), X[25:])
+    assert (panel.get_xlabel(), panel.get_ylabel()) == ("width (mm)", "y")
+    assert panel.figure.axes[1].get_ylabel() == "probability of class yes"
+    other = bpls.plot_decision(pls, X[:, 0], X[:, 1], label="no")
+    np.testing.assert_allclose(scatter(other, "candidate").get_array(), pls.predict_proba(np.arange(10, 25))[:, 0])
+
+
+def test_a_run_s_rows_and_its_last_model_are_shown(two):
+    pls, X, y = two
+    run = pls.self_train("probability", rounds=5, progressbar=False)
+    panel = bpls.plot_decision(pls, X[:, 0], X[:, 1], run=run)
+    rows, added = run["labeled"]["row"].to_numpy(), run["history"]["pseudo_label"].to_numpy()
+    for name, code in (("no", 0), ("yes", 1)):
+        labeled = line(panel, f"labeled {name} ({(y == code).sum()})")
+        np.testing.assert_array_equal(labeled.get_xydata(), X[:10][y[:10] == code])
+        chosen = rows[10:][added == name]
+        if len(chosen):
+            drawn = line(panel, f"pseudo-labeled {name} ({len(chosen)})")
+            np.testing.assert_array_equal(drawn.get_xydata(), X[chosen])
+            assert drawn.get_markerfacecolor() == "white"
+    numbers = {text.get_text(): text.xy for text in panel.texts}
+    assert "1" in numbers
+    for number, place in numbers.items():
+        np.testing.assert_array_equal(place, X[rows[9 + int(number)]])
+    left = np.setdiff1d(np.arange(10, 25), rows)
+    b = run["final"]["b"].to_numpy()
+    np.testing.assert_allclose(scatter(panel, "candidate").get_array(), 1 / (1 + np.exp(-X[left] @ b)), atol=1e-9)
+
+
+def test_a_grid_of_new_rows_is_a_map_with_the_line_of_one_half(two):
+    pls, X, _ = two
+    gx, gy = np.linspace(-2, 2, 9), np.linspace(-3, 3, 7)
+    points = np.stack(np.meshgrid(gx, gy), axis=-1).reshape(-1, 2)
+    panel = bpls.plot_decision(pls, X[:, 0], X[:, 1], grid=(gx, gy, {"X": points}))
+    b = pls.fit().mode["b"].to_numpy()
+    on_the_line = np.concatenate([path.vertices for path in panel.collections[1].get_paths()])
+    np.testing.assert_allclose(on_the_line @ b, 0, atol=0.15)
+    assert len(on_the_line) > 3
+    with pytest.raises(bpls.RowError, match="grid= has 62 new rows for 9 by 7 points"):
+        bpls.plot_decision(pls, X[:, 0], X[:, 1], grid=(gx, gy, {"X": points[:-1]}))
+
+
+def test_what_cannot_be_mapped_is_refused(two, small, table):
+    pls, X, _ = two
+    with pytest.raises(bpls.RowError, match=r"y= is of shape \(29,\) .* the table has 30 rows"):
+        bpls.plot_decision(pls, X[:, 0], X[1:, 1])
+    with pytest.raises(bpls.LabelError, match=r"label='maybe' is none of the classes"):
+        bpls.plot_decision(pls, X[:, 0], X[:, 1], label="maybe")
+    run = small.self_train("probability", rounds=1, progressbar=False)
+    with pytest.raises(bpls.CriterionError, match="no run of this table"):
+        bpls.plot_decision(pls, X[:, 0], X[:, 1], run=run)
+
+
+def test_axes_that_are_given_are_drawn_on(small, table):
+    _, panel = plt.subplots()
+    assert bpls.plot_decision(small, table[0][:, 0], table[0][:, 1], axes=panel) is panel
+
+
+def test_more_than_two_classes_have_a_shape_and_a_colour_each():
+    _, panel = plt.subplots()
+    D = Labeled(np.arange(12), np.arange(12) % 3, np.ones(12))
+    _with_label(panel, np.random.default_rng(0).normal(size=(12, 2)), D, 12, 2, ["a", "b", "c"])
+    drawn = [line(panel, f"labeled {name} (4)") for name in "abc"]
+    assert len({each.get_marker() for each in drawn}) == len({each.get_markerfacecolor() for each in drawn}) == 3
