@@ -23,6 +23,7 @@ from pymc_bpls.plots_decision import plot_decision
 from pymc_bpls.plots_remainder import plot_remainder
 from pymc_bpls.plots_run import plot_self_training
 from pymc_bpls.stopping import EvidenceDrop, MaxRounds, NoGain, Threshold
+from pymc_bpls.summaries import summary
 
 __all__ = [
     "BPLS",
@@ -52,4 +53,5 @@ __all__ = [
     "plot_scores",
     "plot_self_training",
     "simulate",
+    "summary",
 ]

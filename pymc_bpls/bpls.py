@@ -51,6 +51,7 @@ from pymc_bpls.selftraining import (
     read_weight,
 )
 from pymc_bpls.stopping import Stop, read_rules, rows_aside
+from pymc_bpls.summaries import of_problem
 from pymc_bpls.truth import read_exact
 
 _PREDICTORS = ("map", "laplace")
@@ -181,11 +182,10 @@ class BPLS:
             )
 
     def __repr__(self) -> str:
-        table, problem = self._problem.table, self._problem
-        return (
-            f'BPLS of "{problem.name}": {len(table.labeled)} labeled rows, {len(table.candidates)} candidates, '
-            f"{len(problem.classes)} classes, {problem.density.dimension} unconstrained parameters"
-        )
+        return of_problem(self._problem).sentences[0]
+
+    def _repr_html_(self) -> str:
+        return of_problem(self._problem)._repr_html_()
 
     @property
     def compilations(self) -> xr.Dataset:
