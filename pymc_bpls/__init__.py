@@ -27,6 +27,7 @@ from pymc_bpls.plots_remainder import plot_remainder
 from pymc_bpls.plots_run import plot_self_training
 from pymc_bpls.priors import prior_set
 from pymc_bpls.stopping import EvidenceDrop, MaxRounds, NoGain, Threshold
+from pymc_bpls.summaries import summary
 
 __all__ = [
     "BPLS",
@@ -63,4 +64,5 @@ __all__ = [
     "plot_self_training",
     "prior_set",
     "simulate",
+    "summary",
 ]

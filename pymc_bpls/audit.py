@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import pandas as pd
 import xarray as xr
 
 from pymc_bpls import verdicts
+from pymc_bpls.showing import Summary
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,17 +55,12 @@ class Report(ABC):
         """Everything that the report says, a sentence each, the verdict first."""
 
     def __str__(self) -> str:
-        verdict, *others = self.sentences()
-        table = self.table()
-        return "\n\n".join([verdict, *([] if table.empty else [table.to_string()]), "\n".join(others)]).rstrip()
+        return str(Summary(self.sentences(), self.table()))
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        verdict, *others = self.sentences()
-        table = "" if self.table().empty else self.table().to_html()
-        items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in others)
-        return f"<div><p><b>{html.escape(verdict)}</b></p>{table}<ul>{items}</ul></div>"
+        return Summary(self.sentences(), self.table())._repr_html_()
 
 
 @dataclass(frozen=True, repr=False)

@@ -52,6 +52,7 @@ from pymc_bpls.selftraining import (
     read_weight,
 )
 from pymc_bpls.stopping import Stop, read_rules, rows_aside
+from pymc_bpls.summaries import of_problem
 from pymc_bpls.truth import labels_of, read_exact
 
 _PREDICTORS = ("map", "laplace")
@@ -185,11 +186,10 @@ class BPLS:
             )
 
     def __repr__(self) -> str:
-        table, problem = self._problem.table, self._problem
-        return (
-            f'BPLS of "{problem.name}": {len(table.labeled)} labeled rows, {len(table.candidates)} candidates, '
-            f"{len(problem.classes)} classes, {problem.density.dimension} unconstrained parameters"
-        )
+        return of_problem(self._problem).sentences[0]
+
+    def _repr_html_(self) -> str:
+        return of_problem(self._problem)._repr_html_()
 
     @property
     def compilations(self) -> xr.Dataset:
@@ -428,6 +428,19 @@ class BPLS:
         ------
         CriterionError
             The run is none of this table and model, or what it does not keep is not given again.
+
+        Examples
+        --------
+        >>> import numpy as np, pymc as pm, pymc_bpls as bpls
+        >>> X = np.column_stack([np.ones(24), np.linspace(-2, 2, 24)])
+        >>> y = np.where(np.arange(24) % 2, -1, X[:, 1] + np.tile([0.9, -0.9], 12) > 0)
+        >>> with pm.Model() as model:
+        ...     label = pm.Bernoulli("label", logit_p=X @ pm.Normal("b", 0, 2.5, shape=2), observed=y)
+        >>> pls = bpls.BPLS(model)
+        >>> run = pls.self_train("probability", rounds=2, progressbar=False)
+        >>> longer = pls.resume(run, stop=bpls.MaxRounds(5), progressbar=False)
+        >>> longer.attrs["stop_reason"], longer["history"].sizes["step"]
+        ('MaxRounds: 5 rounds are done', 5)
         """
         check_table(run, self._problem)
         history, labeled = read_history(run, self._problem)

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy.linalg
 import xarray as xr
 
 from pymc_bpls.errors import ModeError
 from pymc_bpls.failures import Derivatives, Failure, explain
+from pymc_bpls.showing import Summary
 
 DECREMENT = 1e-10
 ROUNDED_DECREMENT = 1e-6
@@ -28,6 +30,7 @@ _MOST_STEPS = 200
 _HALVINGS = 30
 _RESTARTS = 6
 _FAR_OFF = 15.0
+_SHOWN = 15
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,9 @@ class Mode:
         return self.value + 0.5 * len(self.theta) * np.log(2 * np.pi) - 0.5 * self.log_det
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LaplaceFit:
-    """The Gaussian approximation of the posterior of θ given D at its mode.
+    """The Gaussian approximation of the posterior of θ given D at its mode; `print` it first.
 
     Attributes
     ----------
@@ -74,12 +77,30 @@ class LaplaceFit:
     diagnostics: dict[str, float]
 
     def __str__(self) -> str:
+        return str(self._summary())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return self._summary()._repr_html_()
+
+    def _summary(self) -> Summary:
+        """What to trust it for, and mode and standard deviation (of H⁻¹) of each unconstrained parameter."""
         evidence = "none (improper prior)" if self.log_evidence is None else f"{self.log_evidence:.3f}"
-        return (
-            f"LaplaceFit of {self.unconstrained.size} parameters: log evidence {evidence}, "
-            f"Newton decrement {self.diagnostics['decrement']:.1e}, condition number {self.diagnostics['condition']:.1e}\n"
-            f"{self.mode}"
+        factor = scipy.linalg.cholesky(self.hessian.to_numpy(), lower=True)
+        sd = np.linalg.norm(scipy.linalg.solve_triangular(factor, np.eye(len(factor)), lower=True), axis=0)
+        table = pd.DataFrame(
+            {"mode": self.unconstrained.to_numpy().round(3), "sd": sd.round(3)},
+            index=pd.Index(self.unconstrained["parameter"].to_numpy(), name="unconstrained parameter"),
         )
+        hidden = len(table) - _SHOWN
+        sentences = [
+            f"LaplaceFit of {len(table)} parameters: log evidence {evidence}, {'' if self.converged else 'not '}converged",
+            *([f"{hidden} more parameters are in unconstrained and hessian."] if hidden > 0 else []),
+            f"Newton decrement {self.diagnostics['decrement']:.1e} after {self.diagnostics['steps']:.0f} steps, condition "
+            f"number {self.diagnostics['condition']:.1e}. Variables on their own scale are in mode.",
+        ]
+        return Summary(sentences, table[:_SHOWN])
 
 
 def find_mode(

@@ -1,0 +1,144 @@
+"""What a person wants to know first about a model, a fit, scores or a run: a few sentences and a small table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from pymc_bpls.errors import CriterionError
+from pymc_bpls.problem import Problem
+from pymc_bpls.showing import Summary
+from pymc_bpls.verdicts import percent
+
+_SHOWN = 8
+
+
+def summary(result: xr.Dataset | xr.DataTree) -> Summary:
+    """A run or scores on one screen.
+
+    Parameters
+    ----------
+    result : xarray.DataTree or xarray.Dataset
+        What `BPLS.self_train` or `resume`, or what `BPLS.score` returned.
+
+    Returns
+    -------
+    Summary
+        `print` it, or leave it as the last line of a notebook's cell.
+
+    Raises
+    ------
+    CriterionError
+        It is neither.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_bpls as bpls
+    >>> X = np.column_stack([np.ones(24), np.linspace(-2, 2, 24)])
+    >>> y = np.where(np.arange(24) % 2, -1, X[:, 1] + np.tile([0.9, -0.9], 12) > 0)
+    >>> with pm.Model() as model:
+    ...     label = pm.Bernoulli("label", logit_p=X @ pm.Normal("b", 0, 2.5, shape=2), observed=y)
+    >>> print(bpls.summary(bpls.BPLS(model).self_train("probability", rounds=2, progressbar=False)))
+    No test rows were given, so whether self-training helped is unknown.
+    <BLANKLINE>
+                    rows in D log evidence a row
+    supervised             12             -0.358
+    2 pseudo-labels        14             -0.307
+    <BLANKLINE>
+    Ended after 2 rounds of "probability" (laplace): 2 rounds are done.
+    Pseudo-labels: 2 of class 1 (100%; labeled rows 67%).
+    """
+    if isinstance(result, xr.DataTree) and "history" in result.children:
+        return _of_run(result)
+    if isinstance(result, xr.Dataset) and "score" in result and "candidate" in result.dims:
+        return _of_scores(result)
+    raise CriterionError(f"A {type(result).__name__} is neither a run nor scores. Give what self_train or score returned.")
+
+
+def of_problem(problem: Problem) -> Summary:
+    """A declared model on its table."""
+    table, names = problem.table, problem.classes.names
+    counts = np.bincount(table.codes[table.labeled], minlength=len(names))
+    held_out = len(table.codes) - len(table.used)
+    variables = ", ".join(f"{rv.name}" for rv in problem.model.free_RVs)
+    sentences = [
+        f'BPLS of "{problem.name}": {len(table.labeled)} labeled rows, {len(table.candidates)} candidates, '
+        f"{len(names)} classes, {problem.density.dimension} unconstrained parameters",
+        f"{held_out} rows are neither labeled nor candidates." if held_out else "Every row is labeled or a candidate.",
+        f"Free variables: {variables}.",
+        "Priors are proper." if problem.proper else "A prior is improper, so that there are no absolute values.",
+    ]
+    shares = [percent(share) for share in (counts / counts.sum()).tolist()]
+    return Summary(sentences, pd.DataFrame({"labeled rows": counts, "share": shares}, index=pd.Index(names, name="class")))
+
+
+def _of_scores(scores: xr.Dataset) -> Summary:
+    """Scores of all candidates: the best of them, and what is wrong with others."""
+    values = scores["score"].max([dim for dim in scores["score"].dims if dim != "candidate"])
+    order = np.argsort(-values.fillna(-np.inf).to_numpy(), kind="stable")
+    lost, m = int(values.isnull().sum()), values.size
+    order = order[: min(_SHOWN, m - lost)]
+    best = scores.isel(candidate=order)
+    index = next(
+        (str(name) for name, c in best.coords.items() if c.dims == ("candidate",) and name != "candidate"), "candidate"
+    )
+    names, rows = best[index].to_numpy(), best["candidate"].to_numpy()
+    table = {
+        **({} if np.array_equal(names, rows) else {"row": rows}),
+        "pseudo-label": best["pseudo_label"].to_numpy(),
+        "score": _numbers(values.to_numpy()[order]),
+        "below the best": _numbers(values.to_numpy()[order] - values.max().item()),
+    }
+    for name in ("log_ppp", "log_evidence", "class_sum_error"):
+        if name in best and best[name].dims == ("candidate",):
+            table[name] = _numbers(best[name].to_numpy())
+    attrs = scores.attrs
+    sentences = [
+        f'"{attrs["criterion"]}" ({attrs["approximation"]}, labels "{attrs["labels"]}") of {m} candidates, '
+        f"the best {len(order)}:",
+        f"Pseudo-labels: {_of_classes(scores['pseudo_label'].to_numpy())}.",
+        *([f"{lost} candidates have no finite score and are never selected."] if lost else []),
+    ]
+    return Summary(sentences, pd.DataFrame(table, index=pd.Index(names, name=index)))
+
+
+def _of_run(run: xr.DataTree) -> Summary:
+    """A run: whether it helped, its first and last model, how it ended, and what it added."""
+    attrs, curve, history = run.attrs, run["curve"].to_dataset(), run["history"].to_dataset()
+    ends = curve.isel(n_pseudo=[0, -1])
+    added, labels = history["pseudo_label"].to_numpy(), run["labeled"]["label"].to_numpy()
+    start = len(labels) - len(added)
+    n_pseudo = ends["n_pseudo"].to_numpy()
+    table: dict[str, Any] = {"rows in D": start + n_pseudo}
+    named = {"accuracy": "accuracy", "log_score": "log score", "held_out_log_score": "log score of rows set aside"}
+    for name, said in named.items():
+        if name in ends:
+            table[said] = _numbers(ends[name].to_numpy())
+    if "log_evidence" in ends:
+        table["log evidence a row"] = _numbers((ends["log_evidence"] / ends["weight"]).to_numpy())
+    rounds = int(history["round"].max()) if len(added) else 0
+    sentences = [
+        attrs["verdict"],
+        f'Ended after {rounds} rounds of "{attrs["criterion"]}" ({attrs["approximation"]}): '
+        f"{attrs['stop_reason'].rstrip('.')}.",
+        *([f"Pseudo-labels: {_of_classes(added, labels[:start])}."] if len(added) else []),
+    ]
+    frame = pd.DataFrame(table, index=["supervised", f"{n_pseudo[-1]} pseudo-labels"])
+    return Summary(sentences, frame if len(added) else frame.iloc[:1])
+
+
+def _of_classes(labels: np.ndarray, labeled: np.ndarray | None = None) -> str:
+    """How many of each class, and how many of the labeled rows."""
+    beside = {
+        name: "" if labeled is None else f"; labeled rows {percent((labeled == name).mean())}" for name in np.unique(labels)
+    }
+    return ", ".join(
+        f"{(labels == name).sum()} of class {name} ({percent((labels == name).mean())}{text})" for name, text in beside.items()
+    )
+
+
+def _numbers(values: np.ndarray) -> list[str]:
+    return [f"{value:.3f}" if abs(value) >= 0.1 or value == 0 else f"{value:.2g}" for value in values]

@@ -1,0 +1,114 @@
+"""What a model, a fit, scores and a run say of themselves, as text and as HTML."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from sklearn.linear_model import LogisticRegression
+
+import pymc_bpls as bpls
+from pymc_bpls.showing import Summary
+
+TEST = np.arange(20, 26)
+
+
+@pytest.fixture(scope="module")
+def run(small, table):
+    return small.self_train("probability", rounds=4, test=(TEST, table[2][TEST]), progressbar=False)
+
+
+def test_a_model_says_its_rows_classes_and_variables(small, table):
+    html, y = small._repr_html_(), table[1]
+    assert repr(small) == 'BPLS of "label": 12 labeled rows, 14 candidates, 2 classes, 2 unconstrained parameters'
+    assert repr(small).replace('"', "&quot;") in html
+    found = re.findall(r"<td>(\d+)</td>", html)
+    assert [int(count) for count in found] == np.bincount(y[:12]).tolist()
+    assert "Free variables: b." in html and "Priors are proper." in html
+    assert "Every row is labeled or a candidate." in html
+
+
+def test_a_fit_shows_modes_and_standard_deviations(small, table):
+    X, y, _ = table
+    fit = LogisticRegression(C=2.5**2, fit_intercept=False, tol=1e-12, max_iter=10_000).fit(X[:12], y[:12])
+    p = fit.predict_proba(X[:12])[:, 1]
+    sd = np.sqrt(np.diag(np.linalg.inv((X[:12].T * (p * (1 - p))) @ X[:12] + np.eye(2) / 2.5**2)))
+    text = str(small.fit())
+    for name, mode, width in zip(("b[0]", "b[1]"), fit.coef_[0], sd, strict=True):
+        shown = re.search(rf"^{re.escape(name)} +(\S+) +(\S+)$", text, flags=re.MULTILINE)
+        np.testing.assert_allclose([float(part) for part in shown.groups()], [mode, width], atol=1e-3)
+    assert "converged" in text and "condition number" in text
+    assert repr(small.fit()) == text
+    assert "<td>" in small.fit()._repr_html_()
+
+
+def test_a_long_fit_stays_on_one_screen():
+    q = 40
+    values = xr.DataArray(np.arange(q, dtype=float), dims="parameter", coords={"parameter": [f"b[{i}]" for i in range(q)]})
+    hessian = xr.DataArray(np.eye(q), dims=("parameter", "parameter_bis"))
+    fit = bpls.LaplaceFit(xr.Dataset(), values, hessian, None, True, {"decrement": 0.0, "steps": 3.0, "condition": 1.0})
+    assert len(str(fit).splitlines()) < 25
+    assert "25 more parameters" in str(fit) and "none (improper prior)" in str(fit)
+
+
+def test_scores_show_the_best_candidates_in_order(small):
+    scores = small.score("probability")
+    said = bpls.summary(scores)
+    best = scores.to_dataframe().nlargest(8, "score", keep="first")
+    assert said.table["pseudo-label"].tolist() == best["pseudo_label"].tolist()
+    np.testing.assert_allclose([float(value) for value in said.table["score"]], best["score"], atol=1e-3)
+    assert said.table.index.tolist() == best.index.tolist()
+    counts = scores["pseudo_label"].to_pandas().value_counts()
+    assert f"{counts[0]} of class 0" in str(said) and f"{counts[1]} of class 1" in str(said)
+    assert str(said).startswith('"probability" (laplace, labels "predicted") of 14 candidates, the best 8:')
+
+
+def test_scores_of_all_classes_show_the_class_sum_error(small):
+    scores = small.score(labels="all")
+    best = int(scores["score"].max("label").to_numpy().argmax())
+    shown = float(bpls.summary(scores).table["class_sum_error"].iloc[0])
+    assert shown == pytest.approx(float(scores["class_sum_error"][best]), rel=0.05)
+
+
+def test_candidates_without_a_score_are_counted(small):
+    scores = small.score("probability")
+    scores["score"][:9] = np.nan
+    said = str(bpls.summary(scores))
+    assert "9 candidates have no finite score" in said and "the best 5:" in said
+
+
+def test_a_run_shows_its_verdict_its_ends_and_what_it_added(run):
+    said = bpls.summary(run)
+    curve = run["curve"].isel(n_pseudo=[0, -1])
+    assert str(said).startswith(run.attrs["verdict"])
+    assert said.table.index.tolist() == ["supervised", "4 pseudo-labels"]
+    assert said.table["rows in D"].tolist() == [12, 16]
+    np.testing.assert_allclose(said.table["accuracy"].astype(float), curve["accuracy"], atol=1e-3)
+    np.testing.assert_allclose(said.table["log score"].astype(float), curve["log_score"], atol=1e-3)
+    per_row = curve["log_evidence"] / [12, 16]
+    np.testing.assert_allclose(said.table["log evidence a row"].astype(float), per_row, atol=1e-3)
+    assert 'Ended after 4 rounds of "probability" (laplace): 4 rounds are done.' in str(said)
+    ones = int((run["history"]["pseudo_label"] == 1).sum())
+    assert f"{ones} of class 1 ({ones / 4:.0%}; labeled rows " in str(said)
+    assert len(str(said).splitlines()) < 20
+
+
+def test_a_run_without_pseudo_labels_has_one_model(small):
+    said = bpls.summary(small.self_train("probability", rounds=0, progressbar=False))
+    assert said.table.index.tolist() == ["supervised"]
+    assert "Pseudo-labels" not in str(said)
+
+
+@pytest.mark.parametrize("result", [xr.Dataset(), xr.DataTree(), None])
+def test_what_is_neither_is_refused(result):
+    with pytest.raises(bpls.CriterionError, match="is neither a run nor scores"):
+        bpls.summary(result)
+
+
+def test_html_is_escaped_and_holds_what_the_text_holds():
+    said = Summary(["a < b", "then & there"], pd.DataFrame({"<i>": [1]}))
+    html = said._repr_html_()
+    assert "a &lt; b" in html and "<li>then &amp; there</li>" in html and "<i>" not in html
+    assert "<table" not in Summary(["nothing"], pd.DataFrame())._repr_html_()
+    assert str(Summary(["nothing"], pd.DataFrame())) == repr(Summary(["nothing"], pd.DataFrame())) == "nothing"
