@@ -110,6 +110,7 @@ def _log_p(criterion: Criterion | FitCriterion, score: np.ndarray, result: xr.Da
 
 def make_audit(bench: Bench, forms: Sequence[Form]) -> Audit:
     """Score in every form and compare."""
+    bench = replace(bench, scorer=bench.scorer.given(bench.labeled))
     scores: dict[str, Scored] = {}
     refused: dict[str, str] = {}
     class_sum_error = None

@@ -186,7 +186,7 @@ def exact_tree(
     rng: np.random.Generator,
 ) -> xr.DataTree:
     """Exact values of `pairs` (rows, classes), the classes of shape (m,) or (m, K), with the run that they come from."""
-    k = multiple(criterion)
+    k, scorer = multiple(criterion), scorer.given(labeled)
     reference = method(scorer, labeled, k)
     rows, codes = pairs
     dims = ("candidate",) if codes.ndim == 1 else ("candidate", "label")

@@ -95,6 +95,14 @@ class Scorer:
         """The same scorer on a table with more rows."""
         return replace(self, engine=replace(self.engine, density=density))
 
+    def given(self, labeled: Labeled) -> Scorer:
+        """The scorer whose engine knows D: this one, which serves any."""
+        return self
+
+    def through(self, change: Callable[[Scorer], Scorer]) -> Scorer:
+        """`change` of the scorer for each D."""
+        return change(self)
+
     def fit(self, labeled: Labeled, start: np.ndarray | None = None) -> Mode:
         """The mode of ℓ_D + log π."""
         return self.engine.fit(labeled, start)
