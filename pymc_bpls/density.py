@@ -144,15 +144,16 @@ def make_density(
     source: Source,
     classes: Classes,
     initial: Any,
+    marginal: Callable[..., float] | None = None,
 ) -> Density:
     """The JAX functions of `model`, with rows sliced where that reproduces the whole table.
 
-    `log_lik` and `prior_terms` are from `split_terms`.
+    `log_lik` and `prior_terms` are from `split_terms`; `marginal` is as in `find_subtables`.
 
     Raises
     ------
     ModelError
-        Rows are dependent given θ; an operation has no JAX version.
+        Rows are dependent given θ, and a table of some of them cannot be made; an operation has no JAX version.
     RowError
         A pool is given, and the likelihood holds constants of the declared length.
     """
@@ -161,7 +162,7 @@ def make_density(
     table = table_graph(source, log_lik)
     start = _start(model, initial)
     by_row = _verified(source, log_lik, table, classes, start) if log_lik.ndim else None
-    joint = find_subtables(source, log_lik, classes, start) if by_row is None else None
+    joint = find_subtables(source, log_lik, classes, start, marginal) if by_row is None else None
     graph, row = by_row or (table, _no_row)
     theta, parts = source.theta()
     terms = remake(prior_terms, {**held_constant(prior_terms, source), **parts})

@@ -26,6 +26,7 @@ from pymc_bpls.decisions import LabelRule
 from pymc_bpls.density import Density
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.laplace import Mode
+from pymc_bpls.newton import Function
 from pymc_bpls.refit import Engine, Rows
 from pymc_bpls.rows import Labeled
 from pymc_bpls.scoring import Scorer, Settings, Warm
@@ -72,10 +73,15 @@ class JointDensity(Density):
         shape = (len(positions), len(D) + 1)
         return Beside(order.reshape(shape), codes.reshape(shape), place)
 
-    def log_lik_row(self, theta: jax.Array, code: jax.Array, rows: Any) -> jax.Array:
-        """L(D ∪ i) − L(D) for one row i of class `code`, or for one row of D, L(D with that class) up to a constant."""
+    def with_row(self, theta: jax.Array, code: jax.Array, row: Beside) -> jax.Array:
+        """L(D ∪ i) for one row i of class `code`."""
         assert self.joint is not None
-        with_row = self.joint(theta, rows.codes.at[rows.place].set(code), rows.positions)
+        return self.joint(theta, row.codes.at[row.place].set(code), row.positions)
+
+    def log_lik_row(self, theta: jax.Array, code: jax.Array, rows: Any) -> jax.Array:
+        """L(D ∪ i) − L(D) for one row i of class `code`; for one row of D, L(D) with that class."""
+        assert self.joint is not None
+        with_row = self.with_row(theta, code, rows)
         if rows.positions.shape[0] == len(self.labeled):
             return with_row
         others = jnp.arange(len(self.labeled))
@@ -104,6 +110,28 @@ class JointEngine(Engine):
         n = len(density.labeled)
         whole = Whole(density.labeled.positions, density.labeled.codes, density.take(labeled.positions[n:]))
         return Rows(k * np.r_[1.0, labeled.weights[n:]], np.r_[0, labeled.codes[n:]], whole)
+
+    def weighted(self, parts: list[tuple[float, Rows]], prior: bool) -> Function:
+        """The same sum as for any rows, L(D) being taken once: of what is compiled, it is most."""
+        density = self.density
+        assert isinstance(density, JointDensity) and density.joint is not None
+        joint = density.joint
+
+        def value(theta: jax.Array) -> jax.Array:
+            total, of_whole = density.prior(theta) if prior else jnp.zeros(()), jnp.zeros(())
+            whole: Whole | None = None
+            for k, rows in parts:
+                weights, codes, besides = rows
+                if isinstance(besides, Whole):
+                    whole, of_whole = besides, of_whole + k * weights[0]
+                    weights, codes, besides = weights[1:], codes[1:], whole.besides
+                for i in range(len(codes)):
+                    row = jax.tree.map(lambda values, i=i: values[i], besides)
+                    total += k * weights[i] * density.with_row(theta, codes[i], row)
+                    of_whole -= k * weights[i]
+            return total if whole is None else total + of_whole * joint(theta, whole.codes, whole.positions)
+
+        return Function(value, jax.grad(value), lambda theta: -jax.hessian(value)(theta))
 
 
 @dataclass(frozen=True)

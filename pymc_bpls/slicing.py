@@ -26,6 +26,7 @@ from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.subtensor import Subtensor
 
 PLAIN = Mode(linker="py", optimizer=None)
 _MOST_AMBIGUOUS = 5
@@ -194,6 +195,8 @@ def _of_rows(
         return [inputs[0], *(_shorten(length, lengths, size) for length in inputs[1:2]), *inputs[2:]]
     if isinstance(op, Reshape):
         return [inputs[0], _shorten(inputs[1], lengths, size)]
+    if isinstance(op, Subtensor):
+        return [inputs[0], *(_from_end(index, lengths, size) for index in inputs[1:])]
     if position is None:
         return inputs
     return [_gather(variable, of_row, lengths, position) for variable in inputs]
@@ -209,6 +212,14 @@ def _shorten(length: Variable, lengths: frozenset[int], size: int) -> Variable:
         first.flat[0] = size
         return pt.constant(first.reshape(shape.shape), dtype=length.type.dtype)
     return length
+
+
+def _from_end(index: Variable, lengths: frozenset[int], size: int) -> Variable:
+    """The end of the table, or its last row, as the end or the last row of `size` rows."""
+    if not isinstance(index, Constant) or index.data is None:
+        return index
+    off = next((off for off in (0, 1) if int(index.data) + off in lengths), None)
+    return index if off is None else type(index)(index.type, index.type.filter(size - off))
 
 
 def _gather(variable: Variable, of_row: set[Variable], lengths: frozenset[int], position: Variable) -> Variable:

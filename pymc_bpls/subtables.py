@@ -8,7 +8,7 @@ data alone (a mean of a column) is that of the whole table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,8 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.tensor.basic import Join
-from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor
 
 from pymc_bpls.errors import BPLSError, ModelError
@@ -27,7 +28,7 @@ from pymc_bpls.jaxify import jaxify
 from pymc_bpls.labels import Classes
 from pymc_bpls.slicing import PLAIN, Source, _trailing, _wide, constant, evaluate, frontier, remake, table_graph
 
-_ALONG_ROWS = (Elemwise, Subtensor, IncSubtensor, Join)
+_ALONG_ROWS = (DimShuffle, Elemwise, SpecifyShape, Subtensor, IncSubtensor, Join)
 _CASES = 3
 _ROUNDING = 1e-8
 DEPENDENT = "The rows are dependent given the parameters: the log-likelihood of one changes with the labels of others"
@@ -110,10 +111,13 @@ class SubTables:
         return made
 
 
-def find_subtables(source: Source, log_lik: Variable, classes: Classes, start: np.ndarray) -> SubTables:
+def find_subtables(
+    source: Source, log_lik: Variable, classes: Classes, start: np.ndarray, marginal: Callable[..., float] | None
+) -> SubTables:
     """How rows are to be taken out of the table's data so that its log-likelihood can be made for any number of rows.
 
-    Every reading that can be made for fewer rows, and that for all rows reproduces the whole table, has to give the same L.
+    Every reading that can be made for fewer rows, and that for all rows reproduces the whole table, has to give the same L. Where
+    the labels' marginal distribution is known, `marginal(theta, labels, positions)` is it, and readings of another L are left out.
 
     Raises
     ------
@@ -121,12 +125,13 @@ def find_subtables(source: Source, log_lik: Variable, classes: Classes, start: n
         There is no such reading, or there are several that differ.
     """
     values = _leaves(source, log_lik)
-    probe = _Probe(source, log_lik, classes, start)
     found: list[tuple[SubTables, list[float]]] = []
     problems: list[str] = []
+    probe: _Probe | None = None
     for axes in _readings(values, source.n_rows):
         reading = SubTables(source, log_lik, values, axes, classes.values)
         try:
+            probe = probe or _Probe(source, log_lik, classes, start, marginal)
             found.append((reading, probe.of(reading)))
         except BPLSError:
             raise
@@ -139,8 +144,8 @@ def find_subtables(source: Source, log_lik: Variable, classes: Classes, start: n
         if not np.allclose(differing, expected, rtol=_ROUNDING, atol=_ROUNDING):
             leaf = next(leaf for leaf, axes in other.axes.items() if axes != reading.axes[leaf])
             raise ModelError(
-                f"{DEPENDENT}, and data of shape {np.shape(values[leaf])} may hold a value for each row or pair of rows, or not. "
-                "Declare the table with a number of rows that no other dimension has."
+                f"{DEPENDENT}, and data of shape {np.shape(values[leaf])} can be taken for some rows in ways that differ. Give a "
+                "covariance by values for pairs of rows, and the table a number of rows that no other dimension has."
             )
     return reading
 
@@ -148,7 +153,15 @@ def find_subtables(source: Source, log_lik: Variable, classes: Classes, start: n
 class _Probe:
     """L of the whole table and of some of its rows at random parameters and labels."""
 
-    def __init__(self, source: Source, log_lik: Variable, classes: Classes, start: np.ndarray) -> None:
+    def __init__(
+        self,
+        source: Source,
+        log_lik: Variable,
+        classes: Classes,
+        start: np.ndarray,
+        marginal: Callable[..., float] | None,
+    ) -> None:
+        self.marginal = marginal
         rng = np.random.default_rng(0)
         table = table_graph(source, log_lik)
         whole = pytensor.function([table.theta, table.label], table.log_lik.sum(), mode=PLAIN, on_unused_input="ignore")
@@ -169,7 +182,16 @@ class _Probe:
             found = reading.plain(theta, codes, self.everything)
             if not np.isclose(found, expected, rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True):
                 raise ValueError("the log-likelihood of all rows is not reproduced")
-        return [reading.plain(theta, codes[rows], rows) for theta, codes, _ in self.cases for rows in self.some]
+        found = []
+        for theta, codes, _ in self.cases:
+            for rows in self.some:
+                found.append(reading.plain(theta, codes[rows], rows))
+                if self.marginal is None:
+                    continue
+                expected = self.marginal(theta, reading.class_values[codes[rows]], rows)
+                if not np.isclose(found[-1], expected, rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True):
+                    raise ValueError("it is not the marginal of that of all rows, as where a precision matrix is cut")
+        return found
 
 
 def _leaves(source: Source, log_lik: Variable) -> dict[Variable, Any]:
@@ -203,17 +225,20 @@ def _cut(leaf: Variable, values: Mapping[Variable, Any], n_rows: int) -> list[Va
     if not shape or leaf.owner is None or not isinstance(leaf.owner.op, _ALONG_ROWS):
         return []
     parts = [(variable, _cut(variable, values, n_rows)) for variable in leaf.owner.inputs]
-    along = any(cut and np.ndim(values[variable]) == len(shape) for variable, cut in parts)
+    turned = isinstance(leaf.owner.op, DimShuffle)
+    along = any(cut and (turned or np.ndim(values[variable]) == len(shape)) for variable, cut in parts)
     return [part for variable, cut in parts for part in cut or [variable]] if along else []
 
 
 def _readings(values: Mapping[Variable, Any], n_rows: int) -> Iterator[dict[Variable, int]]:
-    """The most likely reading, then those in which one leaf is read in another way."""
+    """The most likely reading, those in which one leaf is read in another way, and the one that takes matrices by rows alone."""
     ways = {leaf: _ways(np.shape(value), n_rows) for leaf, value in values.items()}
     first = {leaf: options[0] for leaf, options in ways.items()}
     yield first
-    for leaf, options in ways.items():
-        yield from ({**first, leaf: other} for other in options[1:])
+    yield from ({**first, leaf: other} for leaf, options in ways.items() for other in options[1:])
+    by_rows = {leaf: min(axes, 1) for leaf, axes in first.items()}
+    if sum(by_rows[leaf] != axes for leaf, axes in first.items()) > 1:
+        yield by_rows
 
 
 def _ways(shape: tuple[int, ...], n_rows: int) -> tuple[int, ...]:
