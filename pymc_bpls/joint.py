@@ -5,8 +5,10 @@ With the joint log-likelihood L of rows in the table's order (`subtables`),
     ℓ_D = L(D),      ℓ_i = L(D ∪ i) − L(D),
 
 so that S_i = k ℓ_D + ℓ_i + log π is L(D) + L(D ∪ i) + log π for PPP and L(D ∪ i) + log π for Theorem 1, and exactly
-log PPP_i = log Z_2 − log Z_1 + log E_{p_2}[exp(L(D ∪ i) − L(D))]. Rows outside D ∪ i do not enter. Every engine works on a
-density that is made for one D, in which D is one row and each candidate another. What is compiled for a D serves any of its size.
+log PPP_i = log Z_2 − log Z_1 + log E_{p_2}[exp(L(D ∪ i) − L(D))]. Rows outside D ∪ i do not enter.
+
+Every engine works on a density that is made for one D, in which D is one row and each candidate another. What is compiled for
+a D serves any D of its size.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ class JointDensity(Density):
 
     labeled: Labeled = field(kw_only=True)
 
-    def take(self, positions: np.ndarray) -> Beside:  # type: ignore[override]
+    def take(self, positions: np.ndarray) -> Beside:
         """`positions` beside D: all of them outside D, or all of them in it."""
         D = self.labeled
         place = np.searchsorted(D.positions, positions)
@@ -143,7 +145,10 @@ class JointMode(Mode):
 
 @dataclass(frozen=True)
 class JointScorer(Scorer):
-    """Scores candidates by a scorer for the D that is asked for: `change` of an ordinary one whose engine takes D as a whole."""
+    """Scores candidates by a scorer for the D that is asked for: `change` of one whose engine takes D as a whole.
+
+    `stores` holds what was compiled for each size of D, `last` the scorers of the last few D.
+    """
 
     change: Callable[[Scorer], Scorer] = lambda scorer: scorer
     stores: dict[int, Store] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """The distribution of some labels of a multivariate likelihood, from the mean and covariance that PyMC has for all of them.
 
-It tells what the whole table cannot: which rows and columns of a matrix belong to some rows. A covariance is to be cut both ways,
-its Cholesky factor by rows, and a precision matrix not at all.
+It tells what the whole table cannot: which rows and columns of a matrix belong to some rows. A covariance is to be cut both
+ways, its Cholesky factor by rows, and a precision matrix not at all.
 """
 
 from __future__ import annotations

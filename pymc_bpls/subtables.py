@@ -26,17 +26,20 @@ from pytensor.tensor.subtensor import IncSubtensor, Subtensor
 from pymc_bpls.errors import BPLSError, ModelError
 from pymc_bpls.jaxify import jaxify
 from pymc_bpls.labels import Classes
-from pymc_bpls.slicing import PLAIN, Source, _trailing, _wide, constant, evaluate, frontier, remake, table_graph
+from pymc_bpls.slicing import PLAIN, Source, constant, evaluate, frontier, remake, table_graph, trailing, wide
 
 _ALONG_ROWS = (DimShuffle, Elemwise, SpecifyShape, Subtensor, IncSubtensor, Join)
 _CASES = 3
 _ROUNDING = 1e-8
-DEPENDENT = "The rows are dependent given the parameters: the log-likelihood of one changes with the labels of others"
+DEPENDENT = "The rows are dependent given the parameters"
 
 
 @dataclass(frozen=True)
 class SubTables:
-    """L of any rows; `axes` says for each leaf in how many of its leading dimensions rows are taken (0: none)."""
+    """L of any rows; `axes` says for each leaf in how many of its leading dimensions rows are taken (0: none).
+
+    What was made for a number of rows is kept in `functions` (JAX's) and `plain_functions` (PyTensor's).
+    """
 
     source: Source
     log_lik: Variable
@@ -44,6 +47,7 @@ class SubTables:
     axes: Mapping[Variable, int]
     class_values: np.ndarray
     functions: dict[int, Any] = field(default_factory=dict)
+    plain_functions: dict[int, Any] = field(default_factory=dict)
 
     @property
     def leaves(self) -> list[Variable]:
@@ -55,7 +59,7 @@ class SubTables:
         """Row positions and the values of `leaves`, each with N as its leading dimension."""
         return (
             np.arange(self.source.n_rows),
-            *(np.array(self.values[leaf], dtype=_wide(leaf)) for leaf in self.leaves),
+            *(np.array(self.values[leaf], dtype=wide(leaf)) for leaf in self.leaves),
         )
 
     def at(self, positions: Any) -> list[Any]:
@@ -69,10 +73,10 @@ class SubTables:
     def graph(self, size: int, *, checked: bool = True) -> tuple[list[Variable], list[Variable]]:
         """θ, labels and the inputs for `leaves`, and L of `size` rows as a graph of them."""
         theta, parts = self.source.theta()
-        label = pt.tensor("label", dtype=self.source.label.type.dtype, shape=(size, *_trailing(self.source.label)))
+        label = pt.tensor("label", dtype=self.source.label.type.dtype, shape=(size, *trailing(self.source.label)))
         inputs = {
             leaf: pt.tensor(
-                dtype=_wide(leaf), shape=(*(size,) * self.axes[leaf], *np.shape(self.values[leaf])[self.axes[leaf] :])
+                dtype=wide(leaf), shape=(*(size,) * self.axes[leaf], *np.shape(self.values[leaf])[self.axes[leaf] :])
             )
             for leaf in self.leaves
         }
@@ -89,10 +93,12 @@ class SubTables:
 
     def plain(self, theta: np.ndarray, codes: np.ndarray, positions: np.ndarray) -> float:
         """L at θ of rows with class codes, by PyTensor without rewrites."""
-        inputs, outputs = self.graph(len(positions), checked=False)
-        function = pytensor.function(inputs, outputs, mode=PLAIN, on_unused_input="ignore")
+        size = len(positions)
+        if size not in self.plain_functions:
+            inputs, outputs = self.graph(size, checked=False)
+            self.plain_functions[size] = pytensor.function(inputs, outputs, mode=PLAIN, on_unused_input="ignore")
         with np.errstate(all="ignore"):
-            return float(function(theta, self.class_values[codes], *self.at(positions))[0])
+            return float(self.plain_functions[size](theta, self.class_values[codes], *self.at(positions))[0])
 
     def __call__(self, theta: jax.Array, codes: jax.Array, positions: jax.Array) -> jax.Array:
         """L at θ of rows (n,), in this order, with class codes (n,), as a JAX function."""
@@ -116,8 +122,8 @@ def find_subtables(
 ) -> SubTables:
     """How rows are to be taken out of the table's data so that its log-likelihood can be made for any number of rows.
 
-    Every reading that can be made for fewer rows, and that for all rows reproduces the whole table, has to give the same L. Where
-    the labels' marginal distribution is known, `marginal(theta, labels, positions)` is it, and readings of another L are left out.
+    Every reading that can be made for fewer rows, and that for all rows reproduces the whole table, has to give the same L.
+    `marginal(theta, labels, positions)` is L of some rows where that is known otherwise; readings of another L are left out.
 
     Raises
     ------
@@ -144,8 +150,8 @@ def find_subtables(
         if not np.allclose(differing, expected, rtol=_ROUNDING, atol=_ROUNDING):
             leaf = next(leaf for leaf, axes in other.axes.items() if axes != reading.axes[leaf])
             raise ModelError(
-                f"{DEPENDENT}, and data of shape {np.shape(values[leaf])} can be taken for some rows in ways that differ. Give a "
-                "covariance by values for pairs of rows, and the table a number of rows that no other dimension has."
+                f"{DEPENDENT}, and data of shape {np.shape(values[leaf])} can be cut to fewer of them in ways that differ. "
+                "Declare a covariance by values for pairs of rows, and a table whose number of rows no other dimension has."
             )
     return reading
 
@@ -182,16 +188,13 @@ class _Probe:
             found = reading.plain(theta, codes, self.everything)
             if not np.isclose(found, expected, rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True):
                 raise ValueError("the log-likelihood of all rows is not reproduced")
-        found = []
-        for theta, codes, _ in self.cases:
-            for rows in self.some:
-                found.append(reading.plain(theta, codes[rows], rows))
-                if self.marginal is None:
-                    continue
-                expected = self.marginal(theta, reading.class_values[codes[rows]], rows)
-                if not np.isclose(found[-1], expected, rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True):
-                    raise ValueError("it is not the marginal of that of all rows, as where a precision matrix is cut")
-        return found
+        fewer = [(theta, codes[rows], rows) for theta, codes, _ in self.cases for rows in self.some]
+        values = [reading.plain(*case) for case in fewer]
+        if self.marginal is not None:
+            known = [self.marginal(theta, reading.class_values[codes], rows) for theta, codes, rows in fewer]
+            if not np.allclose(values, known, rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True):
+                raise ValueError("it is not the marginal of that of all rows, as where a precision matrix is cut")
+        return values
 
 
 def _leaves(source: Source, log_lik: Variable) -> dict[Variable, Any]:
@@ -220,18 +223,18 @@ def _along_rows(leaves: list[Variable]) -> list[Variable]:
 def _cut(leaf: Variable, values: Mapping[Variable, Any], n_rows: int) -> list[Variable]:
     """The row data that a part of it is made of, with what else goes into that; nothing where it is made of none."""
     shape = np.shape(values[leaf])
-    if shape[:1] == (n_rows,):
+    turned = leaf.owner is not None and isinstance(leaf.owner.op, DimShuffle)
+    if shape[:1] == (n_rows,) and not (turned and shape[1:2] == (n_rows,)):
         return [leaf]
     if not shape or leaf.owner is None or not isinstance(leaf.owner.op, _ALONG_ROWS):
         return []
     parts = [(variable, _cut(variable, values, n_rows)) for variable in leaf.owner.inputs]
-    turned = isinstance(leaf.owner.op, DimShuffle)
     along = any(cut and (turned or np.ndim(values[variable]) == len(shape)) for variable, cut in parts)
     return [part for variable, cut in parts for part in cut or [variable]] if along else []
 
 
 def _readings(values: Mapping[Variable, Any], n_rows: int) -> Iterator[dict[Variable, int]]:
-    """The most likely reading, those in which one leaf is read in another way, and the one that takes matrices by rows alone."""
+    """The most likely reading, those in which one leaf is read in another way, and matrices all taken by rows alone."""
     ways = {leaf: _ways(np.shape(value), n_rows) for leaf, value in values.items()}
     first = {leaf: options[0] for leaf, options in ways.items()}
     yield first
@@ -252,12 +255,12 @@ def _no_reading(source: Source, values: Mapping[Variable, Any], problems: list[s
     grown = [str(variable.name) for variable, (_, shape) in source.values.items() if source.lengths & set(shape)]
     if grown:
         return (
-            f'{DEPENDENT}, and "{grown[0]}" has a value for each row, so that some rows have no likelihood of their own. '
+            f'{DEPENDENT}, and "{grown[0]}" has a value for each of them. '
             "Declare a likelihood that factorises over the rows, or parameters whose number does not grow with them."
         )
     near = [np.shape(value) for value in values.values() if np.ndim(value) and 0 < source.n_rows - len(value) <= 3]
-    where = f" (data of shape {near[0]} has no value for some rows)" if near else f" ({problems[0]})"
+    where = f"data of shape {near[0]} has no entry for some of them" if near else problems[0]
     return (
-        f"{DEPENDENT}, and it cannot be made for some of the rows{where}. Declare a likelihood that factorises over the rows, "
-        "or build lags and matrices in the model, from labels and data with an entry for each row."
+        f"{DEPENDENT}, and their log-likelihood cannot be made for fewer of them ({where}). Build lags and matrices in the "
+        "model, from labels and from data with an entry for each row, or declare rows that are independent."
     )
