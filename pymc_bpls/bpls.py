@@ -185,6 +185,7 @@ class BPLS:
         return (
             f'BPLS of "{problem.name}": {len(table.labeled)} labeled rows, {len(table.candidates)} candidates, '
             f"{len(problem.classes)} classes, {problem.density.dimension} unconstrained parameters"
+            f"{'' if problem.density.joint is None else ', rows that depend on each other'}"
         )
 
     @property

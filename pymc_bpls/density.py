@@ -192,11 +192,14 @@ def make_density(
     )
 
 
+NO_ROW = (
+    "Rows of this model depend on each other, so that none has a log-likelihood of its own. "
+    "Use BPLS and its methods, which take D and a candidate together."
+)
+
+
 def _no_row(*_: Any) -> jax.Array:
-    raise ModelError(
-        "Rows of this model depend on each other, so that none has a log-likelihood of its own. "
-        "Use BPLS and its methods, which take D and a candidate together."
-    )
+    raise ModelError(NO_ROW)
 
 
 @dataclass(frozen=True)

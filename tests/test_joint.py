@@ -10,6 +10,7 @@ from scipy.stats import kendalltau, multivariate_normal, norm
 
 import pymc_bpls as bpls
 from pymc_bpls.errors import ApproximationError, CriterionError, ModelError, RowError
+from pymc_bpls.sklearn import BPLSClassifier
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS:UserWarning"),
@@ -181,7 +182,7 @@ def test_rows_of_a_pool_come_after_the_table(pls):
 
 
 def test_a_run_adds_rows_at_their_places(pls):
-    run = pls.self_train(rounds=2, test=(POOL[-2:], TRUTH[POOL[-2:]]), progressbar=False)
+    run = pls.self_train("probability", rounds=2, test=(POOL[-2:], TRUTH[POOL[-2:]]), progressbar=False)
     added = run["history"]["candidate"].to_numpy()
     rows = np.sort(np.r_[LABELED, added])
     labels = TRUTH.copy()
@@ -190,7 +191,7 @@ def test_a_run_adds_rows_at_their_places(pls):
     np.testing.assert_allclose(run["unconstrained"]["mode"], theta, atol=1e-5)
     assert np.isfinite(run["curve"]["log_score"]).all()
     compiled = pls.compilations.sizes["compilation"]
-    again = pls.self_train(rounds=2, test=(POOL[-2:], TRUTH[POOL[-2:]]), progressbar=False)
+    again = pls.self_train("probability", rounds=2, test=(POOL[-2:], TRUTH[POOL[-2:]]), progressbar=False)
     np.testing.assert_array_equal(again["history"]["score"], run["history"]["score"])
     assert pls.compilations.sizes["compilation"] == compiled
 
@@ -307,5 +308,7 @@ def test_what_needs_single_rows_is_refused(pls):
         pls.score(approximation="ep")
     with pytest.raises(CriterionError, match="depend on each other, so that none can weigh less than another"):
         pls.self_train(pseudo_weight=0.5, progressbar=False)
+    with pytest.raises(ModelError, match="none has a log-likelihood of its own"):
+        BPLSClassifier(lambda X, y: lagged(X[:, 0], y)).fit(x[:, None], Y)
     with pytest.raises(RowError, match="cannot be evaluated apart from its table"):
         pls.self_train(test=({"x": x[:2]}, [0, 1]), progressbar=False)
