@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -180,7 +181,9 @@ def exact_run(track: Track, method: Method, tell: Callable[[int], None]) -> Run:
     """The same run, from the same start, with exact selection."""
     rounds = track.history.steps[-1]["round"] - track.history.steps[0]["round"] + 1
     plan = replace(track.plan, rounds=rounds, stop=[])
-    run = Run(ExactScorer.like(track.scorer, method), track.settings, plan, track.start, track.pool, History())
+    run = Run(
+        track.scorer.through(partial(ExactScorer.like, method=method)), track.settings, plan, track.start, track.pool, History()
+    )
     run.go(tell)
     return run
 

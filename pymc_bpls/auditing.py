@@ -115,6 +115,7 @@ def _log_p(
 
 def make_audit(bench: Bench, forms: Sequence[Form]) -> Audit:
     """Score in every form and compare."""
+    bench = replace(bench, scorer=bench.scorer.given(bench.labeled))
     scores: dict[str, Scored] = {}
     refused: dict[str, str] = {}
     class_sum_error = None

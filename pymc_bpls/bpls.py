@@ -22,6 +22,7 @@ from pymc_bpls.decisions import LabelRule, find_rule
 from pymc_bpls.errors import ApproximationError, BPLSWarning, CriterionError, ModeError, ModelError, RowError
 from pymc_bpls.exact import exact_tree, find_method, multiple, warn_if_unreliable
 from pymc_bpls.forms import AUDITED, find_settings, read_forms
+from pymc_bpls.joint import JointScorer, refuse_weight
 from pymc_bpls.laplace import LaplaceFit, as_fit
 from pymc_bpls.modes import other_modes
 from pymc_bpls.priors import Variant
@@ -142,7 +143,8 @@ class BPLS:
         )
         self._problem = problem if bambi is None else bambi.restate(problem)
         engine = Engine(self._problem.density, Compiler(self._problem.density.store))
-        self._scorer = Scorer(self._problem, engine, predictor)
+        scorer = Scorer if self._problem.density.joint is None else JointScorer
+        self._scorer = scorer(self._problem, engine, predictor)
         self._looked_for_modes = False
         self._warn(unlabeled)
 
@@ -176,7 +178,7 @@ class BPLS:
         if self._looked_for_modes:
             return
         self._looked_for_modes = True
-        found = other_modes(self._scorer.engine, self._problem.labeled)
+        found = other_modes(self._scorer.given(self._problem.labeled).engine, self._problem.labeled)
         if found is not None:
             warnings.warn(
                 f"{found[0]} modes of the posterior were found, and the one in use holds {found[1]:.0%} of their mass by "
@@ -363,6 +365,7 @@ class BPLS:
             `run.to_netcdf(path)` writes all of it, `xarray.open_datatree(path)` reads it.
         """
         settings = _for_runs(find_settings(criterion, approximation, expansion, labels, random_seed))
+        refuse_weight(self._problem.density, self._problem.name, pseudo_weight)
         scorer, test_set = read_test(test, self._scorer)
         rules = read_rules(stop)
         aside = self._aside(rows_aside(rules, self._problem, settings.rng))

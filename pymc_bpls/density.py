@@ -38,6 +38,7 @@ from pymc_bpls.slicing import (
     remake,
     table_graph,
 )
+from pymc_bpls.subtables import SubTables, find_subtables
 
 _CHECKED_ROWS = 24
 _READINGS = 8
@@ -75,7 +76,8 @@ class Density:
 
     `row(theta, label, *rows)` is ℓ of one row, its inputs with leading dimension 1; `data` are the table's row inputs, its
     positions first, then the values of the leaves of `graph`. Where that is not sliced, `row` evaluates the whole table.
-    `store` holds what was compiled of them.
+    `store` holds what was compiled of them. Where rows depend on each other given θ, no row has an ℓ of its own, and `joint`
+    holds that of any rows together.
     """
 
     row: Callable[..., jax.Array]
@@ -88,6 +90,7 @@ class Density:
     start: np.ndarray
     predictors: Predictors | None
     store: Store
+    joint: SubTables | None = None
 
     @property
     def dimension(self) -> int:
@@ -141,24 +144,27 @@ def make_density(
     source: Source,
     classes: Classes,
     initial: Any,
+    marginal: Callable[..., float] | None = None,
 ) -> Density:
     """The JAX functions of `model`, with rows sliced where that reproduces the whole table.
 
-    `log_lik` and `prior_terms` are from `split_terms`.
+    `log_lik` and `prior_terms` are from `split_terms`; `marginal` is as in `find_subtables`.
 
     Raises
     ------
     ModelError
-        Rows are dependent given θ; an operation has no JAX version.
+        Rows are dependent given θ, and a table of some of them cannot be made; an operation has no JAX version.
     RowError
         A pool is given, and the likelihood holds constants of the declared length.
     """
     if source.declared != source.n_rows:
         _check_constants(source, log_lik, source.declared)
     table = table_graph(source, log_lik)
-    graph, row = _verified(source, log_lik, table, classes, _start(model, initial))
-    theta, parts = source.theta()
     start = _start(model, initial)
+    by_row = _verified(source, log_lik, table, classes, start) if log_lik.ndim else None
+    joint = find_subtables(source, log_lik, classes, start, marginal) if by_row is None else None
+    graph, row = by_row or (table, _no_row)
+    theta, parts = source.theta()
     terms = remake(prior_terms, {**held_constant(prior_terms, source), **parts})
     make = partial(_functions, graph, row, theta, terms, start)
     structure = Structure([theta, graph.theta, graph.label, *graph.rows], [*terms, graph.log_lik], classes.values)
@@ -175,14 +181,25 @@ def make_density(
         row=functions.row,
         prior=functions.prior,
         not_finite=not_finite,
-        data=graph.data,
+        data=graph.data if joint is None else joint.data,
         graph=graph,
         class_values=classes.values,
         parameters=_parameters(model, source),
         start=start,
         predictors=functions.predictors,
         store=functions.store,
+        joint=joint,
     )
+
+
+NO_ROW = (
+    "Rows of this model depend on each other, so that none has a log-likelihood of its own. "
+    "Use BPLS and its methods, which take D and a candidate together."
+)
+
+
+def _no_row(*_: Any) -> jax.Array:
+    raise ModelError(NO_ROW)
 
 
 @dataclass(frozen=True)
@@ -231,6 +248,8 @@ def _check_constants(source: Source, log_lik: Variable, declared: int) -> None:
 def split_terms(model: pm.Model, target: Variable, label: Variable) -> tuple[Variable, list[Variable]]:
     """Row log-likelihood terms that the label reaches, added up, and the terms of log π.
 
+    Where one of them is one number for the whole table, they are added up to one number.
+
     Raises
     ------
     ModelError
@@ -257,22 +276,23 @@ def split_terms(model: pm.Model, target: Variable, label: Variable) -> tuple[Var
             raise ModelError(
                 f'"{variable.name}" depends on the labels, so they would count twice. Move that term into the likelihood.'
             )
-    return sum(_per_row(rv, term) for rv, term in reached.items()), prior_terms
+    together = any(term.ndim == 0 for term in reached.values())
+    return sum(term.sum() if together else _per_row(term) for term in reached.values()), prior_terms
 
 
-def _per_row(rv: Variable, term: Variable) -> Variable:
-    if term.ndim == 0:
-        raise ModelError(
-            f'The log-likelihood of "{rv.name}" is one number for the whole table. Declare it so that each row has its own.'
-        )
+def _per_row(term: Variable) -> Variable:
     return term.sum(axis=tuple(range(1, term.ndim))) if term.ndim > 1 else term
 
 
 def _verified(
     source: Source, log_lik: Variable, table: RowGraph, classes: Classes, start: np.ndarray
-) -> tuple[RowGraph, Callable[..., jax.Array]]:
-    """The first reading of the graph for one row that reproduces the whole table, else the table itself."""
+) -> tuple[RowGraph, Callable[..., jax.Array]] | None:
+    """The first reading of the graph for one row that reproduces the whole table, else the table itself; None where rows depend
+    on each other.
+    """
     check = _TableCheck(source, table, classes, start)
+    if check.dependent:
+        return None
     for graph in islice(one_row_graphs(source, log_lik), _READINGS):
         try:
             structure = Structure([graph.theta, graph.label, *graph.rows], [graph.log_lik], classes.values)
@@ -284,12 +304,7 @@ def _verified(
         except (TypeError, ValueError, IndexError):
             continue
     row = _row_function(table, classes, n_rows=source.n_rows)
-    if not check.passed_by(_RowFunction(row), table.data):
-        raise ModelError(
-            "The rows are dependent given the parameters: changing one label changes the log-likelihood of other rows. "
-            "Declare a likelihood that factorises over the rows."
-        )
-    return table, row
+    return (table, row) if check.passed_by(_RowFunction(row), table.data) else None
 
 
 @dataclass(frozen=True)
@@ -339,6 +354,7 @@ class _TableCheck:
             mode=PLAIN,
             on_unused_input="ignore",
         )
+        self.dependent = False
         self.cases: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         for _ in range(3):
             theta = start + 0.3 * rng.normal(size=len(start))
@@ -351,6 +367,19 @@ class _TableCheck:
                     "Declare data of the same number of rows, or give new rows through pool=."
                 )
             self.cases.append((theta, classes.values[codes[self.rows]], expected[self.rows]))
+            self.dependent |= self._reaches_others(whole, theta, codes, expected, classes)
+
+    def _reaches_others(
+        self, whole: Callable[..., Any], theta: np.ndarray, codes: np.ndarray, expected: np.ndarray, classes: Classes
+    ) -> bool:
+        """Whether another class of the middle row changes the log-likelihood of other rows."""
+        middle = len(codes) // 2
+        codes = codes.copy()
+        codes[middle] = (codes[middle] + 1) % len(classes)
+        with np.errstate(all="ignore"):
+            changed = np.asarray(whole(theta, classes.values[codes]))
+        others = np.arange(len(codes)) != middle
+        return not np.allclose(changed[others], expected[others], rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True)
 
     def passed_by(self, function: _RowFunction, data: tuple[np.ndarray, ...]) -> bool:
         """Whether values agree but for rounding, which PyTensor's 1 − p has in a small p: eps / p in its logarithm."""

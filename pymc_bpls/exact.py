@@ -211,7 +211,7 @@ def exact_tree(
     rng: np.random.Generator,
 ) -> xr.DataTree:
     """Exact values of the candidates' classes, or of their combination, with the run that they come from."""
-    k = multiple(criterion)
+    k, scorer = multiple(criterion), scorer.given(labeled)
     found = exact_values(scorer, labeled, k, method, options)
     averages, codes = found.averages, found.codes
     dims = ("candidate",) if codes.ndim == 1 else ("candidate", "label")

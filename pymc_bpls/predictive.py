@@ -76,7 +76,7 @@ class Predictive:
         """∇[log p_y − log(1 − p_y)] at θ of each row's class y, shape (rows, q)."""
 
         def log_odds(theta: jax.Array, code: jax.Array, row: Any) -> jax.Array:
-            log_lik = self.density.log_lik_classes(theta, tuple(values[None] for values in row))[0]
+            log_lik = self.density.log_lik_classes(theta, jax.tree.map(lambda values: values[None], row))[0]
             others = jnp.where(jnp.arange(len(log_lik)) == code, -jnp.inf, log_lik)
             return log_lik[code] - jax.scipy.special.logsumexp(others)
 

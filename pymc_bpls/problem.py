@@ -17,6 +17,7 @@ from pymc_bpls.density import Density, hierarchical, label_root, make_density, m
 from pymc_bpls.errors import BPLSError, LabelError, ModelError, RowError
 from pymc_bpls.groups import check_groups
 from pymc_bpls.labels import Classes, find_classes
+from pymc_bpls.marginals import find_marginal
 from pymc_bpls.priors import Variant
 from pymc_bpls.refusals import IMPROPER, check_model, check_target, find_target
 from pymc_bpls.rows import (
@@ -184,7 +185,7 @@ def declare(
     source = make_source(model, label, rows.givens, len(observed) + rows.size, len(observed), initial)
     check_groups(model, source, log_lik)
     try:
-        density = make_density(model, log_lik, prior_terms, source, found, initial)
+        density = make_density(model, log_lik, prior_terms, source, found, initial, find_marginal(model, rv, source))
     except (TypeError, ValueError) as error:
         if isinstance(error, BPLSError):
             raise

@@ -58,6 +58,9 @@ def weighted_model(problem: Problem, labeled: Labeled, k: int) -> pm.Model:
 def _log_lik(problem: Problem, labeled: Labeled, theta: Any) -> Any:
     """Σ w_j ℓ_j over D as a PyTensor graph."""
     density, classes = problem.density, problem.classes
+    if density.joint is not None:
+        order = np.argsort(labeled.positions)
+        return density.joint.of(theta, labeled.codes[order], labeled.positions[order])
     if density.graph.sliced:
         graph = rows_graph(problem.source, problem.log_lik, density.graph, len(labeled))
         values = [pt.constant(data) for data in density.take(labeled.positions)]

@@ -116,6 +116,14 @@ class Scorer:
         """What a run records of each model besides its predictions."""
         return {}
 
+    def given(self, labeled: Labeled) -> Scorer:
+        """The scorer whose engine knows D: this one, which serves any."""
+        return self
+
+    def through(self, change: Callable[[Scorer], Scorer]) -> Scorer:
+        """`change` of the scorer for each D."""
+        return change(self)
+
     def fit(self, labeled: Labeled, start: np.ndarray | None = None) -> Mode:
         """The mode of ℓ_D + log π."""
         return self.engine.fit(labeled, start)

@@ -148,7 +148,7 @@ class SetScorer(Scorer):
         if not self.rule.at_mle:
             return Members(self.dimension)
         try:
-            mle = self.members[0].engine.fit(labeled, prior=False).theta
+            mle = self.members[0].given(labeled).engine.fit(labeled, prior=False).theta
         except ModeError as error:
             raise CriterionError(f"{self.rule.name} needs a maximum likelihood estimate. {error}") from error
         log_prior = [float(member.engine.density.prior(jnp.asarray(mle))) for member in self.members]
@@ -198,11 +198,11 @@ def _disagreement(value: np.ndarray, values: np.ndarray) -> str:
 @exact_values.register
 def _(scorer: SetScorer, labeled: Labeled, k: int, method: Method, options: Options) -> ExactValues:
     """The rule's value of the members' exact ones; the members' runs are independent, and their normalisers have errors too."""
-    runs = [method(member, labeled, k) for _, member in scorer.each()]
+    runs = [method(member.given(labeled), labeled, k) for _, member in scorer.each()]
     apart = replace(options, weigh=None)
     found: list[Averages] = []
     for number, member in scorer.each():
-        averages, _ = average_options(member.engine, runs[number].draws, apart)
+        averages, _ = average_options(member.given(labeled).engine, runs[number].draws, apart)
         level = runs[number].normaliser
         if level is None:
             raise CriterionError("Members are compared by absolute values. Use absolute=True.")

@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from pymc_bpls.bpls import BPLS
 from pymc_bpls.criteria import Criterion
 from pymc_bpls.decisions import LabelRule
+from pymc_bpls.density import NO_ROW
 from pymc_bpls.errors import CriterionError, LabelError, ModelError
 from pymc_bpls.folds import LabeledKFold, encode, read_labels
 from pymc_bpls.forms import find_settings
@@ -264,7 +265,10 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
         model = (self.build_model or logistic_regression)(X, codes)
         if not isinstance(model, pm.Model):
             raise ModelError(f"build_model returned a {type(model).__name__}. Return the pymc.Model.")
-        return BPLS(model, classes=self.classes_, predictor=self.predictor)
+        pls = BPLS(model, classes=self.classes_, predictor=self.predictor)
+        if pls._problem.density.joint is not None:
+            raise ModelError(NO_ROW)
+        return pls
 
     def _describe_run(self, labels: np.ndarray, known: np.ndarray) -> None:
         history = self.run_["history"]

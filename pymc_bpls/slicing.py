@@ -26,6 +26,7 @@ from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.subtensor import Subtensor
 
 PLAIN = Mode(linker="py", optimizer=None)
 _MOST_AMBIGUOUS = 5
@@ -124,7 +125,7 @@ def evaluate(variables: Sequence[Variable], givens: Mapping[Variable, np.ndarray
     held: dict[Variable, Any] = {v: v.data for v in variables if isinstance(v, Constant)}
     open_ = [variable for variable in variables if variable not in held]
     if open_:
-        narrow = [v for v in ancestors(open_) if isinstance(v, Constant) and _wide(v) != getattr(v.type, "dtype", None)]
+        narrow = [v for v in ancestors(open_) if isinstance(v, Constant) and wide(v) != getattr(v.type, "dtype", None)]
         replace = {variable: constant(variable, value) for variable, value in givens.items()}
         replace.update((variable, constant(variable, variable.data)) for variable in narrow)
         values = pytensor.function([], remake(open_, replace), mode=PLAIN, on_unused_input="ignore")()
@@ -194,6 +195,8 @@ def _of_rows(
         return [inputs[0], *(_shorten(length, lengths, size) for length in inputs[1:2]), *inputs[2:]]
     if isinstance(op, Reshape):
         return [inputs[0], _shorten(inputs[1], lengths, size)]
+    if isinstance(op, Subtensor):
+        return [inputs[0], *(_from_end(index, lengths, size) for index in inputs[1:])]
     if position is None:
         return inputs
     return [_gather(variable, of_row, lengths, position) for variable in inputs]
@@ -209,6 +212,14 @@ def _shorten(length: Variable, lengths: frozenset[int], size: int) -> Variable:
         first.flat[0] = size
         return pt.constant(first.reshape(shape.shape), dtype=length.type.dtype)
     return length
+
+
+def _from_end(index: Variable, lengths: frozenset[int], size: int) -> Variable:
+    """The end of the table, or its last row, as the end or the last row of `size` rows."""
+    if not isinstance(index, Constant) or index.data is None:
+        return index
+    off = next((off for off in (0, 1) if int(index.data) + off in lengths), None)
+    return index if off is None else type(index)(index.type, index.type.filter(size - off))
 
 
 def _gather(variable: Variable, of_row: set[Variable], lengths: frozenset[int], position: Variable) -> Variable:
@@ -227,7 +238,7 @@ def table_graph(source: Source, log_lik: Variable) -> RowGraph:
     A check would refuse the whole table for the sake of one row, and rows outside D may hold anything.
     """
     theta, parts = source.theta()
-    label = pt.tensor("label", dtype=source.label.type.dtype, shape=(source.n_rows, *_trailing(source.label)))
+    label = pt.tensor("label", dtype=source.label.type.dtype, shape=(source.n_rows, *trailing(source.label)))
     leaves = frontier([log_lik], source.dynamic())
     values = evaluate(leaves, source.givens)
     held = {leaf: constant(leaf, value) for leaf, value in zip(leaves, values, strict=True)}
@@ -278,8 +289,8 @@ def _reading(
     """The graph for `size` rows, with the leaves `taken` as row data and the other `values` as constants."""
     theta, parts = source.theta()
     position = pt.tensor("position", dtype="int64", shape=(size,))
-    label = pt.tensor("label", dtype=source.label.type.dtype, shape=(size, *_trailing(source.label)))
-    inputs = {leaf: pt.tensor(dtype=_wide(leaf), shape=(size, *np.shape(values[leaf])[1:])) for leaf in taken}
+    label = pt.tensor("label", dtype=source.label.type.dtype, shape=(size, *trailing(source.label)))
+    inputs = {leaf: pt.tensor(dtype=wide(leaf), shape=(size, *np.shape(values[leaf])[1:])) for leaf in taken}
     constants = {leaf: constant(leaf, value) for leaf, value in values.items() if leaf not in inputs}
     [out] = remake(
         [log_lik],
@@ -289,7 +300,7 @@ def _reading(
         size=size,
         position=position if gathers else None,
     )
-    data = (np.arange(source.n_rows), *(np.array(values[leaf], dtype=_wide(leaf)) for leaf in taken))
+    data = (np.arange(source.n_rows), *(np.array(values[leaf], dtype=wide(leaf)) for leaf in taken))
     return RowGraph(theta, label, (position, *inputs.values()), tuple(taken), data, out, sliced=True, gathers=gathers)
 
 
@@ -305,19 +316,19 @@ def _subsets(items: Sequence[Variable]) -> Iterator[tuple[Variable, ...]]:
     return chain.from_iterable(combinations(items, size) for size in range(len(items), smallest - 1, -1))
 
 
-def _trailing(label: Variable) -> tuple[int | None, ...]:
+def trailing(label: Variable) -> tuple[int | None, ...]:
     return tuple(label.type.shape[1:])
 
 
 def constant(leaf: Variable, value: Any) -> Variable:
     """`value` as a constant in place of `leaf`, in double precision."""
-    dtype = _wide(leaf)
+    dtype = wide(leaf)
     return (
         leaf if isinstance(leaf, Constant) and dtype == getattr(leaf.type, "dtype", None) else pt.constant(value, dtype=dtype)
     )
 
 
-def _wide(variable: Variable) -> str | None:
+def wide(variable: Variable) -> str | None:
     """The variable's dtype, float64 where it is a narrower float, None where it is no tensor."""
     dtype = getattr(variable.type, "dtype", None)
     return "float64" if dtype in ("float16", "float32") else dtype

@@ -66,7 +66,8 @@ def of_problem(problem: Problem) -> Summary:
     variables = ", ".join(f"{rv.name}" for rv in problem.model.free_RVs)
     sentences = [
         f'BPLS of "{problem.name}": {len(table.labeled)} labeled rows, {len(table.candidates)} candidates, '
-        f"{len(names)} classes, {problem.density.dimension} unconstrained parameters",
+        f"{len(names)} classes, {problem.density.dimension} unconstrained parameters"
+        f"{'' if problem.density.joint is None else ', rows that depend on each other'}",
         f"{held_out} rows are neither labeled nor candidates." if held_out else "Every row is labeled or a candidate.",
         f"Free variables: {variables}.",
         "Priors are proper." if problem.proper else "A prior is improper, so that there are no absolute values.",

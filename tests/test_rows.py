@@ -248,10 +248,10 @@ def test_candidates_that_are_no_rows_are_refused(table, unlabeled, message):
         bpls.BPLS(logistic(X, y), unlabeled=unlabeled)
 
 
-def test_a_likelihood_that_ties_rows_together_is_refused(table):
+def test_rows_that_are_tied_together_and_have_a_parameter_each_are_refused(table):
     X, y, _ = table
     with pm.Model() as model:
-        b = pm.Normal("b", shape=2)
-        pm.CustomDist("label", X @ b, logp=lambda value, mu: -((value - value.mean() - mu) ** 2), observed=y)
-    with pytest.raises(ModelError, match="dependent given the parameters"):
+        f = pm.Normal("f", shape=len(X))
+        pm.CustomDist("label", f, logp=lambda value, mu: -((value - value.mean() - mu) ** 2), observed=y)
+    with pytest.raises(ModelError, match='dependent given the parameters, and "f" has a value for each'):
         bpls.BPLS(model, classes=[0, 1])
