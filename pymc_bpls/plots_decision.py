@@ -13,6 +13,7 @@ from matplotlib.patheffects import withStroke
 
 from pymc_bpls.bpls import BPLS
 from pymc_bpls.errors import LabelError, RowError
+from pymc_bpls.forms import find_settings
 from pymc_bpls.laplace import Mode
 from pymc_bpls.plots import COLOURS, legend_above, panels, tidy
 from pymc_bpls.rows import Labeled
@@ -87,7 +88,7 @@ def plot_decision(
     points = np.column_stack([_feature(values, n, name) for values, name in ((x, "x"), (y, "y"))])
     code = _code(label, names.tolist())
     D, added, start = _rows_of(pls, run)
-    mode = scorer.fit(D, start)
+    mode = scorer.base(find_settings("ppp", "vi", "map", "predicted", None), D, start)
     panel = panels(1, 1, (5.4, 5.0), axes)[0, 0]
     if grid is not None:
         _map(panel, pls, mode, code, grid)
