@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from pymc_bpls.along import AuditAlong
@@ -18,6 +19,7 @@ from pymc_bpls.problem import Problem
 from pymc_bpls.runs import members_dataset
 from pymc_bpls.selftraining import Run
 from pymc_bpls.setscoring import BEST, SetMode, SetScorer, SharedProblem, in_the_name_of
+from pymc_bpls.showing import Summary
 
 
 class ModelSet(BPLS):
@@ -78,11 +80,21 @@ class ModelSet(BPLS):
         self._scorer = SetScorer(problem, scorers[0].engine, scorers[0].predictor, scorers, names, rule, predictor)
 
     def __repr__(self) -> str:
-        table, problem = self._problem.table, self._problem
-        return (
-            f'ModelSet of "{problem.name}" by {self._set.rule.name}: {len(self.members)} members ({", ".join(self.members)}), '
-            f"{len(table.labeled)} labeled rows, {len(table.candidates)} candidates, {len(problem.classes)} classes"
-        )
+        return self._summary.sentences[0]
+
+    def _repr_html_(self) -> str:
+        return self._summary._repr_html_()
+
+    @property
+    def _summary(self) -> Summary:
+        table, problem, scorer = self._problem.table, self._problem, self._set
+        predicts = "the member with the largest marginal likelihood" if scorer.predicts == BEST else f'"{scorer.predicts}"'
+        sentences = [
+            f'ModelSet of "{problem.name}" by {scorer.rule.name}: {len(self.members)} members, {len(table.labeled)} labeled '
+            f"rows, {len(table.candidates)} candidates, {len(problem.classes)} classes",
+            f"Predictions are those of {predicts}.",
+        ]
+        return Summary(sentences, pd.DataFrame({"dim θ": scorer.dimension}, index=pd.Index(scorer.names, name="member")))
 
     @property
     def _set(self) -> SetScorer:

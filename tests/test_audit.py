@@ -72,6 +72,7 @@ def test_known_values_have_no_monte_carlo_error(against_quadrature):
     assert "±" not in audit.agreement["verdict"].sel(criterion="ppp").item()
 
 
+@pytest.mark.slow
 def test_intervals_from_importance_sampling_cover_the_values_by_quadrature(against_quadrature):
     _, informed, exact = against_quadrature
     names = ["ppp", "ibpls", "ubpls", "likelihood", "variance"]

@@ -52,6 +52,7 @@ def results_of(informative, weak):
 
 
 # Bambi selects columns in a way that pandas will change
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:For backward compatibility, 'str' dtypes")
 def test_the_readme_s_examples_run(capsys):
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)

@@ -107,6 +107,7 @@ def test_log_ppp_is_that_of_quadrature(case, method):
     assert abs(run.attrs["log_normalizer"] - normalizer) < 4 * run.attrs["log_normalizer_error"]
 
 
+@pytest.mark.slow
 def test_errors_are_honest(case):
     pls, truth, _ = case
     paired = np.concatenate(

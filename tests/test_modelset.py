@@ -225,6 +225,13 @@ def test_the_shortcut_says_how_far_it_is_from_gamma_maximin(priors):
     assert scores.attrs["disagreement"].startswith(f"Another prior than the chosen one has the smallest PPP for {n} of 14 ")
 
 
+def test_a_set_shows_its_members(classes):
+    pls = bpls.ModelSet(classes, bpls.SumRule(), predictor="slope")
+    assert repr(pls).startswith('ModelSet of "label" by SumRule(): 2 members, 12 labeled rows, 14 candidates')
+    assert "cubic" in pls._repr_html_() and "Predictions are those of &quot;slope&quot;." in pls._repr_html_()
+    assert "labels &quot;predicted&quot;" in bpls.summary(pls.score())._repr_html_()
+
+
 def test_predictions_are_those_of_the_member_that_is_asked_for(priors):
     by_name = bpls.ModelSet(priors, predictor="wide")
     np.testing.assert_allclose(by_name.predict_proba(), priors["wide"].predict_proba())

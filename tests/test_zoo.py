@@ -118,7 +118,6 @@ def test_density_gradient_and_hessian_are_those_of_pymc(declared):
     np.testing.assert_allclose(curvature, hessian_by_differences(value_and_gradient, theta), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.slow
 def test_ppp_of_each_class_is_that_of_a_refit_by_scipy(declared):
     kind, pls = declared
     scores = pls.score("ppp", labels="all").sel(candidate=CANDIDATE)
@@ -131,7 +130,6 @@ def test_ppp_of_each_class_is_that_of_a_refit_by_scipy(declared):
     np.testing.assert_allclose(float(scores["score"].sel(label=label)), expected, atol=1e-5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("declared", STRUCTURED, indirect=True)
 def test_structured_refits_are_those_of_the_general_path(declared):
     """Of kinds that tests/test_refit.py does not have."""
@@ -145,7 +143,6 @@ def test_structured_refits_are_those_of_the_general_path(declared):
     np.testing.assert_allclose(one, other, rtol=0, atol=1e-8)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("declared", WITHOUT_REFITS, indirect=True)
 def test_approximations_without_refits_are_near_the_exact_values(declared):
     """Within 5% of the range and four Monte Carlo errors of importance sampling that k-hat trusts."""
