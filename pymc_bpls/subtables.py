@@ -190,6 +190,8 @@ class _Probe:
                 raise ValueError("the log-likelihood of all rows is not reproduced")
         fewer = [(theta, codes[rows], rows) for theta, codes, _ in self.cases for rows in self.some]
         values = [reading.plain(*case) for case in fewer]
+        if not np.isfinite(values).any():
+            raise ValueError("it is not finite at random labels")
         if self.marginal is not None:
             known = [self.marginal(theta, reading.class_values[codes], rows) for theta, codes, rows in fewer]
             if not np.allclose(values, known, rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True):
