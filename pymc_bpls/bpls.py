@@ -328,8 +328,8 @@ class BPLS:
     ) -> xr.DataTree:
         """Add the best candidate with its pseudo-label, refit, and again (Algorithm 1).
 
-        Pseudo-labels are predicted anew in every round. A mode that is lost in a later round, or Ctrl-C, ends the run; what
-        was done until then is returned.
+        Pseudo-labels are predicted anew in every round; where rows depend on each other every round compiles too. A mode that
+        is lost in a later round, or Ctrl-C, ends the run; what was done until then is returned.
 
         Parameters
         ----------
