@@ -50,6 +50,9 @@ def plot_audit(audit: Audit, *, criteria: Sequence[str] | None = None, axes: Any
     grid = panels(2, len(chosen), (4.4 * len(chosen), 6.4), axes, sharex="col", height_ratios=[2, 1])
     for column, name in enumerate(chosen):
         _column(grid[:, column], audit, name)
+    limits = np.array([panel.get_ylim() for panel in grid[1]])
+    for panel in grid[1]:
+        panel.set_ylim(limits[:, 0].min(), limits[:, 1].max())
     grid[0, 0].legend(fontsize=9, frameon=False, loc="upper left")
     for row, label in enumerate(("approximate log PPP (nats)", "approximate − exact")):
         grid[row, 0].set_ylabel(label)
@@ -195,7 +198,7 @@ def plot_agreement(along: AuditAlong, *, axes: Any = None) -> np.ndarray:
     grid[0].set_ylabel("Kendall's τ with the exact ranking")
     reliable = rounds["reliable"].to_numpy() == 1
     regret, error = rounds["run_regret"].to_numpy(), rounds["run_regret_mcse"].to_numpy()
-    grid[1].errorbar(n, regret, _ERRORS * error, fmt="-", color="black", linewidth=1.3)
+    grid[1].errorbar(n, regret, _ERRORS * error, fmt="none", ecolor="black", linewidth=1.3)
     for some, face, label in ((reliable, "black", "reliable reference"), (~reliable, "white", "reference not reliable")):
         if some.any():
             grid[1].plot(n[some], regret[some], "o", color="black", markerfacecolor=face, label=label)

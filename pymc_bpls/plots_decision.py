@@ -89,7 +89,7 @@ def plot_decision(
     code = _code(label, names.tolist())
     D, added, start = _rows_of(pls, run)
     mode = scorer.base(find_settings("ppp", "vi", "map", "predicted", None), D, start)
-    panel = panels(1, 1, (5.4, 5.0), axes)[0, 0]
+    panel = panels(1, 1, (6.4, 5.0), axes)[0, 0]
     if grid is not None:
         _map(panel, pls, mode, code, grid)
     p = np.exp(scorer.log_probabilities(mode, np.arange(n))[:, code])
@@ -140,7 +140,7 @@ def _map(panel: Axes, pls: BPLS, mode: Mode, code: int, grid: tuple[Any, Any, Ma
             "np.meshgrid(gx, gy)."
         )
     p = np.exp(scorer.log_probabilities(mode, positions)[:, code]).reshape(gy.size, gx.size)
-    panel.contourf(gx, gy, p, _LEVELS, cmap=_TWO_SIDES, alpha=0.6)
+    panel.contourf(gx, gy, p, _LEVELS, cmap=_TWO_SIDES, alpha=0.6, antialiased=False)
     panel.contour(gx, gy, p, [0.5], colors="black", linewidths=1.3)
 
 
