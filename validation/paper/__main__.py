@@ -15,7 +15,7 @@ from validation.paper.repetition import repeat
 from validation.paper.settings import QUICK, SETTINGS
 from validation.paper.store import protocol
 from validation.paper.tables import load
-from validation.study.compute import compute, obtainable
+from validation.study.compute import fill
 from validation.study.store import Store
 
 HERE = Path(__file__).parents[1]
@@ -32,9 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     console, store = Console(), Store(given.folder / "results" / "paper", protocol)
     settings = QUICK if given.quick else SETTINGS if given.full else ()
-    available = obtainable([each.source for each in settings], load, console.print)
     try:
-        compute([(each, each.repetitions) for each in settings], store, repeat, available, jobs=given.jobs)
+        fill(store, [(each, each.repetitions) for each in settings], repeat, load, jobs=given.jobs)
     except KeyboardInterrupt:
         console.print("Interrupted. What is finished is kept; the same command goes on from here.")
 

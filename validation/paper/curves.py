@@ -12,9 +12,9 @@ POINTS, DIGITS = 21, 4
 
 @dataclass(frozen=True)
 class Curve:
-    """Rows in the order of selection, their pseudo-labels (m,), and of the models that hold 0 … m of them: how many test rows
-    and how many fresh rows of the population each predicts right; of Bayesian ones also the log score on the test rows, and the approximate leave-one-out log score on
-    the labeled rows.
+    """Rows in the order of selection and their pseudo-labels (m,); then of the models that hold 0 … m of them: how many test
+    rows and how many fresh rows of the population each predicts right. Of Bayesian models also the log score on these rows,
+    and the approximate leave-one-out log score on the labeled rows.
     """
 
     order: np.ndarray

@@ -59,7 +59,8 @@ def self_train(method: str, declared: Declared, split: Split, fresh: np.ndarray,
 def left_out_score(mode: Mode, design: np.ndarray, y: np.ndarray) -> float:
     """Mean log probability of labels, each by the model without it: one Newton step from the mode of all.
 
-    With p_j the fitted probability and h_j = x_j'H⁻¹x_j, leaving row j out moves its logit by −h_j (y_j − p_j) / (1 − h_j p_j (1 − p_j)).
+    With p_j the fitted probability and h_j = x_j'H⁻¹x_j, leaving row j out moves its logit by
+    −h_j (y_j − p_j) / (1 − h_j p_j (1 − p_j)).
     """
     logit = design @ mode.theta
     p = expit(logit)

@@ -32,13 +32,16 @@ S = TypeVar("S", bound=Drawn)
 Repeat = Callable[[S, int], Record]
 
 
-def compute(
-    wanted: Sequence[tuple[S, int]], store: Store[S], repeat: Repeat, available: Sequence[str], *, jobs: int = 1
+def fill(
+    store: Store[S], wanted: Sequence[tuple[S, int]], repeat: Repeat, load: Callable[[str], object], *, jobs: int = 1
 ) -> None:
-    """Compute and store every missing repetition of the settings, with their numbers of repetitions, whose table can be had."""
+    """Compute and store every missing repetition of settings, with their numbers of repetitions; tables that cannot be had are
+    named and left out.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, speed_estimate_period=HOUR) as bar:
-        cells = store.missing([(setting, number) for setting, number in wanted if setting.source in available])
+        available = _available({setting.source for setting, _ in wanted}, load, bar)
+        cells = store.missing([each for each in wanted if each[0].source in available])
         task = bar.add_task("self-training", total=sum(setting.work for setting, _ in cells))
         for setting, number, record, seconds in _computed(cells, repeat, jobs):
             store.add(setting, number, record)
@@ -48,15 +51,14 @@ def compute(
             bar.console.print(f"{setting.title}, repetition {number + 1}: {seconds:.1f} s{estimate}")
 
 
-def obtainable(sources: Sequence[str], load: Callable[[str], object], tell: Callable[[str], None]) -> list[str]:
-    """The tables that can be had; the others are named."""
-    found = []
-    for source in dict.fromkeys(sources):
+def _available(sources: set[str], load: Callable[[str], object], bar: Progress) -> set[str]:
+    found = set()
+    for source in sorted(sources):
         try:
             load(source)
-            found.append(source)
+            found.add(source)
         except bpls.DataUnavailableError as error:
-            tell(f"Left out: {error}")
+            bar.console.print(f"Left out: {error}")
     return found
 
 
