@@ -9,16 +9,31 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+import matplotlib
 from rich.console import Console
 
+from validation.paper.figure import figures
 from validation.paper.repetition import repeat
-from validation.paper.settings import QUICK, SETTINGS
+from validation.paper.report import write
+from validation.paper.settings import QUICK, SETTINGS, Setting
 from validation.paper.store import protocol
+from validation.paper.summary import Summary
 from validation.paper.tables import load
 from validation.study.compute import fill
 from validation.study.store import Store
 
 HERE = Path(__file__).parents[1]
+
+
+def report(store: Store[Setting], folder: Path) -> Path | None:
+    """Write the report and its figures from what is stored, if anything is."""
+    summaries = {each.key: Summary(each, records) for each in SETTINGS if (records := store.read(each))}
+    if not summaries:
+        return None
+    matplotlib.use("Agg")
+    path = folder / "paper.md"
+    write(summaries, path, figures(summaries, folder))
+    return path
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -36,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         fill(store, [(each, each.repetitions) for each in settings], repeat, load, jobs=given.jobs)
     except KeyboardInterrupt:
         console.print("Interrupted. What is finished is kept; the same command goes on from here.")
+    console.print(f"Report: {report(store, given.folder / 'reports')}")
 
 
 if __name__ == "__main__":

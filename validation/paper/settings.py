@@ -8,6 +8,17 @@ from dataclasses import dataclass, replace
 from validation.study.splits import Sizes
 
 CODE, SUPPLEMENT, CURVED = "code", "supplement", "curved"
+#: Columns of the data sets.
+FEATURES = {
+    "sonar": 60,
+    "ionosphere": 33,
+    "banknote": 6,
+    "cars": 2,
+    "abalone": 6,
+    "eeg": 12,
+    "mushrooms": 3,
+    "breast_cancer": 30,
+}
 LINEAR, SPLINE = "linear", "spline"
 LEAST, SOME, MORE, MOST = 15, 30, 40, 100
 
@@ -134,8 +145,4 @@ def _one_each(settings: Sequence[Setting]) -> tuple[Setting, ...]:
 
 
 SETTINGS = _one_each((*TABLE_1, *REAL, *GRID, *INFORMATIVE, *GAM, *STRENGTH, *SHARE))
-QUICK = (
-    Setting("cars", 32, methods=ALL, repetitions=2),
-    Setting(SUPPLEMENT, 60, 4, methods=ALL, repetitions=2),
-    Setting(SUPPLEMENT, 60, 4, prior=Prior("truth", 0.5), repetitions=2),
-)
+QUICK = tuple(replace(each, repetitions=2) for each in (REAL[3], GRID[0], GAM[1]))

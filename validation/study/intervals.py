@@ -19,11 +19,11 @@ class Interval:
     error: np.ndarray
 
     @classmethod
-    def of(cls, values: np.ndarray) -> Interval:
+    def of(cls, values: np.ndarray, level: float = LEVEL) -> Interval:
         """Along the first axis."""
         n = len(values)
         error = values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.full(values.shape[1:], np.nan)
-        return cls(values.mean(axis=0), stats.t.ppf(0.5 + LEVEL / 2, max(n - 1, 1)) * error, error)
+        return cls(values.mean(axis=0), stats.t.ppf(0.5 + level / 2, max(n - 1, 1)) * error, error)
 
     @property
     def low(self) -> np.ndarray:
