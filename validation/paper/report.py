@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from validation.paper import sections
+from validation.paper import prose, sections
 from validation.paper.settings import GRID, REAL, SHARE, TABLE_1
 from validation.paper.summary import Summary, of
 
@@ -15,7 +15,7 @@ def write(summaries: Mapping[str, Summary], path: Path, figures: Mapping[str, st
     table_1, grid, real = (of(summaries, settings) for settings in (TABLE_1, GRID, REAL))
     parts = [
         "# The paper, reproduced",
-        sections.protocol(),
+        prose.PROTOCOL,
         sections.reached(list(summaries.values())),
         *sections.verdicts(summaries, [*table_1, *grid, *real]),
         *sections.explained([*table_1, *real]),
@@ -31,7 +31,7 @@ def write(summaries: Mapping[str, Summary], path: Path, figures: Mapping[str, st
         *sections.stopping([*table_1, *grid, *real]),
         *sections.approximations([*table_1, *grid, *real]),
         "## How to read this",
-        sections.READING,
+        prose.READING,
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")

@@ -130,7 +130,7 @@ class Summary:
 
     @cached_property
     def original(self) -> dict[str, float]:
-        """Of the original PPP: the percentages of its values that are +Inf or fail, and of the rounds that take the first row."""
+        """Of the original PPP: percentages of its values that are +Inf or fail, and of rounds that take the first row."""
         kept = [each["values"] for each in self.records.values() if "values" in each]
         total = {name: sum(each[name] for each in kept) for name in ("infinite", "finite", "failed", "first")}
         valued = total["infinite"] + total["finite"] + total["failed"]

@@ -79,7 +79,12 @@ def marked(interval: Interval) -> str:
 def compared(found: Comparison) -> str:
     """A comparison in words."""
     what = "" if found.measure == FINAL else f", {found.measure}"
-    return f"{NAMES[found.first]} − {NAMES[found.second]}{what}: {marked(found.interval)} ({found.settings} settings)"
+    return f"{NAMES[found.first]} − {NAMES[found.second]}{what}: {marked(found.interval)}, over {counted(found.settings)}"
+
+
+def counted(settings: int) -> str:
+    """How many settings."""
+    return f"{settings} setting{'' if settings == 1 else 's'}"
 
 
 def by_setting(columns: Sequence[Column], summaries: Sequence[Summary], first: Column | None = None) -> str:
