@@ -301,9 +301,9 @@ def test_pooled_differences_are_means_of_settings_in_every_repetition():
 @pytest.mark.parametrize(
     ("gains", "verdicts"),
     [
-        ({EP: 5.0}, [SUPPORTED, UNDECIDED, SUPPORTED, SUPPORTED, SUPPORTED]),
-        ({PROBABILITY: 5.0}, [NOT, UNDECIDED, SUPPORTED, NOT, NOT]),
-        ({"likelihood": 5.0}, [NOT, UNDECIDED, NOT, NOT, NOT]),
+        ({EP: 5.0}, [SUPPORTED, UNDECIDED, SUPPORTED, SUPPORTED, SUPPORTED, SUPPORTED]),
+        ({PROBABILITY: 5.0}, [NOT, UNDECIDED, SUPPORTED, NOT, NOT, NOT]),
+        ({"likelihood": 5.0}, [NOT, UNDECIDED, NOT, NOT, NOT, NOT]),
     ],
 )
 def test_verdicts_follow_the_numbers(gains, verdicts):
@@ -317,7 +317,7 @@ def test_the_report_says_what_the_records_hold(tmp_path):
     held = summaries({EP: 5.0, ORIGINAL: 1.0, GLM_RANDOM: 1.0})
     write(held, tmp_path / "paper.md", figures(held, tmp_path))
     text = (tmp_path / "paper.md").read_text()
-    assert not re.search(r"\bnan\b", text) and "supported: H1a, H2a, H2b, H3" in text
+    assert not re.search(r"\bnan\b", text) and "supported: H1a, H2a, H2b, H3, Table 1" in text
     tables = [part for part in text.split("\n\n") if part.startswith("| setting ")]
     assert len(tables) > 10 and all("| R |" in part.splitlines()[0] for part in tables)
     assert f"| {REAL[1].title} | 5 | 5 of 5 | 500 | 90.0 | 1.0 | 100.0 | 1 |" in text

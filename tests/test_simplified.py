@@ -71,7 +71,7 @@ def test_splits_are_disjoint_and_new_in_every_repetition():
 
 def test_shared_refits_choose_as_two_scorings_do():
     declared = declare(TINY.source)
-    labeled, candidates, _ = declared.split(TINY, 1)
+    labeled, candidates, *_ = declared.split(TINY, 1)
     for _ in range(4):
         mode = declared.scorer.fit(labeled)
         choices = choose(declared.scorer, labeled, mode, candidates)

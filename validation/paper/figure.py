@@ -31,6 +31,7 @@ DIFFERENCES = (PROBABILITY, RANDOM)
 RIVALS = (SUPERVISED, RANDOM, PROBABILITY)
 COLUMNS, WIDTH, ROW = 3, 13.0, 4.6
 COLOURS, EXTENT = "PuOr", 10.0
+MARKERS = {2.5: "o", 0.5: "s", 1.0: "D", 10.0: "^"}
 
 
 def figures(summaries: Mapping[str, Summary], folder: Path) -> dict[str, str]:
@@ -81,7 +82,7 @@ def _curves(panel: SubFigure, summary: Summary) -> None:
         gaps = summary.curve(EP) - summary.curve(rival)
         band(difference, summary.points, Interval.of(gaps), *LINES[rival])
     difference.axhline(0, color=GREY, linewidth=1)
-    limit = max(2.0, *np.abs([axis for axis in difference.get_ylim()]))
+    limit = max(2.0, *np.abs(difference.get_ylim()))
     difference.set_ylim(-min(limit, 15), min(limit, 15))
     accuracy.set(title=f"{summary.setting.title} (R = {summary.repetitions})", ylabel="%")
     difference.set(xlabel="pool labeled (%)", ylabel="points")
@@ -100,25 +101,12 @@ def _region(summaries: Sequence[Summary]) -> Figure:
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("supervised accuracy (%)")
     figure.colorbar(dots, ax=panels, label="points, with all pseudo-labels", extend="both", shrink=0.9)
-    marks = [
-        Line2D(
-            [],
-            [],
-            marker=marker,
-            color="none",
-            markerfacecolor="white",
-            markeredgecolor=GREY,
-            markersize=9,
-            markeredgewidth=width,
-        )
-        for marker, width in (("o", 1), ("o", 3), ("s", 1), ("D", 1), ("^", 1))
-    ]
-    labels = ["undecided", "interval without 0", "sd 2.5: circle; sd 0.5", "sd 1", "sd 10"]
-    figure.legend(marks, labels, loc="outside lower center", ncols=5, frameon=False)
+    kinds = [*((f"prior sd {sd:g}", marker, 1) for sd, marker in sorted(MARKERS.items())), ("interval without 0", "o", 3)]
+    shared: dict[str, Any] = {"color": "none", "markerfacecolor": "white", "markeredgecolor": GREY, "markersize": 11}
+    marks = [Line2D([], [], marker=marker, markeredgewidth=width, **shared) for _, marker, width in kinds]
+    title = "a symbol a setting, larger for a larger pool"
+    figure.legend(marks, [name for name, _, _ in kinds], loc="outside lower center", ncols=5, frameon=False, title=title)
     return figure
-
-
-MARKERS = {2.5: "o", 0.5: "s", 1.0: "D", 10.0: "^"}
 
 
 def _dots(axes: Axes, summaries: Sequence[Summary], rival: str, norm: TwoSlopeNorm) -> Any:

@@ -52,7 +52,7 @@ def reached(summaries: Sequence[Summary]) -> str:
 
 def verdicts(summaries: Mapping[str, Summary], main: Sequence[Summary]) -> list[str]:
     """The hypotheses."""
-    found = hypotheses(dict(summaries), main)
+    found = hypotheses(summaries, main)
     rows = [
         [
             each.name,
@@ -64,7 +64,7 @@ def verdicts(summaries: Mapping[str, Summary], main: Sequence[Summary]) -> list[
         ]
         for each in found
     ]
-    header = ["", "the paper expects", "where", "what came out (points)", "beside it", "verdict"]
+    header = ["", "the paper expects", "where", "what came out: PPP is by EP (points)", "beside it", "verdict"]
     return ["## Verdict", bullets(_sentences(found, main)), table(header, rows), prose.VERDICTS]
 
 
@@ -181,7 +181,21 @@ def strength(summaries: Mapping[str, Summary]) -> list[str]:
         *((f"{name}, along", cell) for name, cell in (difference(EP, rival, ALONG) for rival in (PROBABILITY, RANDOM))),
     )
     first: Column = ("setting", lambda each: f"{each.setting.title}, sd {each.setting.prior.sd:g}")
-    return ["## Prior strength, from informative to nearly flat", by_setting(columns, held, first)]
+    return ["## Prior strength, from informative to nearly flat", _by_strength(held), by_setting(columns, held, first)]
+
+
+def _by_strength(summaries: Sequence[Summary]) -> str:
+    """What PPP gains under each strength, over all n."""
+    by_sd: dict[float, list[Summary]] = {}
+    for each in summaries:
+        by_sd.setdefault(each.setting.prior.sd, []).append(each)
+    rivals = (SUPERVISED, RANDOM, PROBABILITY)
+    rows = [
+        [f"{sd:g}", str(len(held)), *(marked(pooled(held, EP, rival, how)) for how in (FINAL, ALONG) for rival in rivals)]
+        for sd, held in sorted(by_sd.items())
+    ]
+    names = [f"PPP − {words.NAMES[rival]}{when}" for when in ("", ", along") for rival in rivals]
+    return table(["sd", "settings", *names], rows)
 
 
 def _of_grid() -> list[Setting]:
