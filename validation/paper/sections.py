@@ -27,7 +27,6 @@ from validation.paper.settings import (
     TRADITIONAL,
     VARIANCE,
     WEAK,
-    Setting,
 )
 from validation.paper.summary import ALONG, FINAL, ORACLE, ORACLE_FRESH, STOPPED, SUPERVISED, Summary, of, pooled, weak
 from validation.paper.words import Column, accuracy, by_setting, difference, marked
@@ -169,8 +168,9 @@ _PRIOR: Column = ("prior", lambda each: words.prior(each.setting.prior))
 
 def strength(summaries: Mapping[str, Summary]) -> list[str]:
     """Prior strength as a factor."""
-    centred = weak(of(summaries, (*STRENGTH, *_of_grid())))
-    held = sorted(centred, key=lambda each: (each.setting.n, each.setting.prior.sd))
+    where = {(each.source, each.features, each.unlabeled) for each in STRENGTH}
+    these = [each for each in SETTINGS if (each.source, each.features, each.unlabeled) in where]
+    held = sorted(weak(of(summaries, these)), key=lambda each: (each.setting.n, each.setting.prior.sd))
     if not held:
         return []
     columns = (
@@ -196,12 +196,6 @@ def _by_strength(summaries: Sequence[Summary]) -> str:
     ]
     names = [f"PPP − {words.NAMES[rival]}{when}" for when in ("", ", along") for rival in rivals]
     return table(["sd", "settings", *names], rows)
-
-
-def _of_grid() -> list[Setting]:
-    """The settings of the study of prior strength that the grid holds."""
-    where = {(each.source, each.features) for each in STRENGTH}
-    return [each for each in SETTINGS if (each.source, each.features) in where and each.prior.centre == "zero"]
 
 
 def region(main: Sequence[Summary]) -> list[str]:
