@@ -49,6 +49,9 @@ PRIORS = f"""All methods have the prior in question. "Shifted" adds {SHIFT:g} to
 prior gains or costs, selection apart: the final accuracy of PPP with it minus that with the weak one (around 0, sd
 {WEAK.sd:g}), on the same splits. For a GAM the truth is the nearest spline's."""
 
+LABELS = """Over the settings of the main tables, against the supervised model. The log score is the mean log probability of the
+true classes: a gain in accuracy that costs log score is bought with overconfidence."""
+
 STOPPING = """Gain over the supervised model in points, over the simulated settings of the main tables. The oracle stops where
 most test rows are right and is credited with these rows; among so many models on so few rows the best is partly the luckiest,
 and the same model on fresh rows shows how much of its gain is real. A stop that anyone can use is the one at the best

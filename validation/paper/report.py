@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from validation.paper import prose, sections
+from validation.paper import comparisons, prose, sections
 from validation.paper.settings import GRID, REAL, SHARE, TABLE_1
 from validation.paper.summary import Summary, of
 
@@ -19,17 +19,18 @@ def write(summaries: Mapping[str, Summary], path: Path, figures: Mapping[str, st
         sections.reached(list(summaries.values())),
         *sections.verdicts(summaries, [*table_1, *grid, *real]),
         *sections.explained([*table_1, *real]),
-        *_if("## Table 1: 60 features, one of which acts", table_1, sections.main(table_1)),
-        *_if("## Real data", real, sections.main(real)),
+        *_if("## Table 1: 60 features, one of which acts", table_1, comparisons.main(table_1)),
+        *_if("## Real data", real, comparisons.main(real)),
         *_picture("Accuracy along the run, and what PPP gains on the others", figures.get("curves")),
-        *_if("## The (n, q) grid: all features act", grid, sections.grid(grid)),
-        *_if("## A share of 0.9 unlabeled", held := of(summaries, SHARE), sections.share(held)),
-        *sections.strength(summaries),
+        *_if("## The (n, q) grid: all features act", grid, comparisons.grid(grid)),
+        *_if("## A share of 0.9 unlabeled", held := of(summaries, SHARE), comparisons.share(held)),
+        *comparisons.strength(summaries),
         *_picture("Where selection by PPP gains", figures.get("region")),
-        *sections.region([*table_1, *grid, *real]),
-        *sections.informative(summaries),
-        *sections.stopping([*table_1, *grid, *real]),
-        *sections.approximations([*table_1, *grid, *real]),
+        *comparisons.region([*table_1, *grid, *real]),
+        *comparisons.informative(summaries),
+        *comparisons.labels([*table_1, *grid, *real]),
+        *comparisons.stopping([*table_1, *grid, *real]),
+        *comparisons.approximations([*table_1, *grid, *real]),
         "## How to read this",
         prose.READING,
     ]

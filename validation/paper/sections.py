@@ -1,39 +1,35 @@
-"""The parts of the report."""
+"""The report's verdicts, and what the original PPP was."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from validation.paper import prose, words
 from validation.paper.hypotheses import Hypothesis, compare, hypotheses
 from validation.paper.settings import (
     EP,
-    FLAT,
-    GAM,
     GLM_PROBABILITY,
     GLM_RANDOM,
-    IBPLS,
-    INFORMATIVE,
+    GLM_VARIANCE,
     LEAST,
     LIKELIHOOD,
-    MARGINAL,
     ORIGINAL,
-    PPP,
     PROBABILITY,
     RANDOM,
     SETTINGS,
-    STRENGTH,
-    TRADITIONAL,
     VARIANCE,
-    WEAK,
 )
-from validation.paper.summary import ALONG, FINAL, ORACLE, ORACLE_FRESH, STOPPED, SUPERVISED, Summary, of, pooled, weak
+from validation.paper.summary import (
+    ALONG,
+    FINAL,
+    GLM_SUPERVISED,
+    ORACLE,
+    SUPERVISED,
+    Summary,
+    pooled,
+)
 from validation.paper.words import Column, accuracy, by_setting, difference, marked
-from validation.study.intervals import LEVEL
 from validation.study.markdown import bullets, table
-
-BAYESIAN = (EP, PPP, LIKELIHOOD, VARIANCE, PROBABILITY, RANDOM)
 
 
 def reached(summaries: Sequence[Summary]) -> str:
@@ -93,6 +89,7 @@ def explained(summaries: Sequence[Summary]) -> list[str]:
         ("failed (%)", lambda each: f"{each.original['failed']:.1f}"),
         ("first row (% of rounds)", lambda each: f"{each.original['first']:.1f}"),
         ("always from round", lambda each: f"{each.original['since']:.0f}"),
+        accuracy(GLM_SUPERVISED),
         accuracy(ORIGINAL),
         difference(ORIGINAL, GLM_RANDOM),
         difference(ORIGINAL, GLM_PROBABILITY),
@@ -104,171 +101,17 @@ def explained(summaries: Sequence[Summary]) -> list[str]:
 def _explained(held: Sequence[Summary]) -> str:
     random = [each for each in held if each.original["infinite"] >= 99]
     mostly = [each for each in held if each.original["first"] >= 90]
-    paired = [each for each in held if each.has(ORIGINAL, GLM_PROBABILITY)]
     sentences = [
-        f"In {len(random)} of {len(held)} settings at least 99% of the original PPP's values are +Inf{_named(random)}; in "
-        f"{len(mostly)} it takes the first row in at least 90% of rounds{_named(mostly)}. There it is random selection.",
+        f"In {len(random)} of {len(held)} settings at least 99% of the original PPP's values are +Inf{words.named(random)}; in "
+        f"{len(mostly)} it takes the first row in at least 90% of rounds{words.named(mostly)}. There it is random selection.",
     ]
-    for measure, when in ((FINAL, "with all pseudo-labels"), (ORACLE, "by the oracle's stop")):
-        own, chance = (pooled(paired, first, GLM_PROBABILITY, measure) for first in (ORIGINAL, GLM_RANDOM))
-        gap = pooled(paired, ORIGINAL, GLM_RANDOM, measure)
-        sentences.append(
-            f"Over the {len(paired)} settings with both, {when}: the original PPP minus the probability score by the same "
-            f"`glm` is {marked(own)} points, random selection minus the probability score {marked(chance)}, and the original "
-            f"PPP minus random selection {marked(gap)}."
-        )
+    rivals = (GLM_PROBABILITY, GLM_VARIANCE, GLM_SUPERVISED)
+    pairs = [(ORIGINAL, GLM_RANDOM), *((first, rival) for rival in rivals for first in (ORIGINAL, GLM_RANDOM))]
+    for measure, when in ((FINAL, "With all pseudo-labels"), (ORACLE, "By the oracle's stop")):
+        listed = "; ".join(words.compared(one) for one in compare(held, pairs, measure))
+        sentences.append(f"{when}, in points: {listed}.")
+    prior = pooled(held, SUPERVISED, GLM_SUPERVISED)
+    sentences.append(
+        f"The prior alone, without any pseudo-label, is worth {marked(prior)} points over `glm` on the same labeled rows."
+    )
     return bullets(sentences)
-
-
-def _named(summaries: Sequence[Summary]) -> str:
-    return f" ({'; '.join(each.setting.title for each in summaries)})" if summaries else ""
-
-
-def main(summaries: Sequence[Summary]) -> str:
-    """Accuracies and paired differences: final, along the run, and by the oracle."""
-    glm = [each for each in summaries if each.has(ORIGINAL)]
-    parts = [
-        "Accuracy with all pseudo-labels (%):",
-        by_setting((accuracy(SUPERVISED), *map(accuracy, BAYESIAN)), summaries),
-        "PPP minus the others (points), with all pseudo-labels:",
-        by_setting(tuple(difference(EP, rival) for rival in (SUPERVISED, LIKELIHOOD, *TRADITIONAL)), summaries),
-        "PPP minus the others (points), averaged along the run:",
-        by_setting(tuple(difference(EP, rival, ALONG) for rival in (LIKELIHOOD, *TRADITIONAL)), summaries),
-    ]
-    if glm:
-        methods = (ORIGINAL, GLM_RANDOM, "glm_variance", GLM_PROBABILITY)
-        parts += [
-            "As the original code had it, by `glm` on raw features: accuracy with all pseudo-labels, then by the oracle (%):",
-            by_setting(
-                (*map(accuracy, methods), *((f"{n}, oracle", c) for n, c in (accuracy(m, ORACLE) for m in methods))), glm
-            ),
-        ]
-    return "\n\n".join(parts)
-
-
-def grid(summaries: Sequence[Summary]) -> str:
-    """The grid in one table."""
-    columns = (
-        accuracy(SUPERVISED),
-        accuracy(EP),
-        *(difference(EP, rival) for rival in (SUPERVISED, LIKELIHOOD, *TRADITIONAL)),
-        (f"{difference(EP, RANDOM)[0]}, along", difference(EP, RANDOM, ALONG)[1]),
-    )
-    return "Accuracy and differences with all pseudo-labels.\n\n" + by_setting(columns, summaries)
-
-
-def share(summaries: Sequence[Summary]) -> str:
-    """With fewer labels."""
-    columns = (accuracy(SUPERVISED), accuracy(EP), *(difference(EP, rival) for rival in (SUPERVISED, PROBABILITY, RANDOM)))
-    return by_setting(columns, summaries)
-
-
-_PRIOR: Column = ("prior", lambda each: words.prior(each.setting.prior))
-
-
-def strength(summaries: Mapping[str, Summary]) -> list[str]:
-    """Prior strength as a factor."""
-    where = {(each.source, each.features, each.unlabeled) for each in STRENGTH}
-    these = [each for each in SETTINGS if (each.source, each.features, each.unlabeled) in where]
-    held = sorted(weak(of(summaries, these)), key=lambda each: (each.setting.n, each.setting.prior.sd))
-    if not held:
-        return []
-    columns = (
-        ("labels a parameter", lambda each: f"{each.labels_a_parameter:.2f}"),
-        accuracy(SUPERVISED),
-        accuracy(EP),
-        *(difference(EP, rival) for rival in (SUPERVISED, PROBABILITY, RANDOM)),
-        *((f"{name}, along", cell) for name, cell in (difference(EP, rival, ALONG) for rival in (PROBABILITY, RANDOM))),
-    )
-    first: Column = ("setting", lambda each: f"{each.setting.title}, sd {each.setting.prior.sd:g}")
-    return ["## Prior strength, from informative to nearly flat", _by_strength(held), by_setting(columns, held, first)]
-
-
-def _by_strength(summaries: Sequence[Summary]) -> str:
-    """What PPP gains under each strength, over all n."""
-    by_sd: dict[float, list[Summary]] = {}
-    for each in summaries:
-        by_sd.setdefault(each.setting.prior.sd, []).append(each)
-    rivals = (SUPERVISED, RANDOM, PROBABILITY)
-    rows = [
-        [f"{sd:g}", str(len(held)), *(marked(pooled(held, EP, rival, how)) for how in (FINAL, ALONG) for rival in rivals)]
-        for sd, held in sorted(by_sd.items())
-    ]
-    names = [f"PPP − {words.NAMES[rival]}{when}" for when in ("", ", along") for rival in rivals]
-    return table(["sd", "settings", *names], rows)
-
-
-def region(main: Sequence[Summary]) -> list[str]:
-    """Where PPP gains, in words."""
-    sentences = []
-    for rival in (SUPERVISED, RANDOM, PROBABILITY):
-        found = [(each, each.difference(EP, rival)) for each in main if each.repetitions > 1]
-        better, worse = ([each for each, gap in found if gap.sign == sign] for sign in (1, -1))
-        chance = len(found) * (1 - LEVEL) / 2
-        sentences.append(
-            f"Against {words.NAMES[rival]}, PPP is better in {len(better)} of {len(found)} settings of the main "
-            f"tables{_named(better)} and worse in {len(worse)}{_named(worse)}; {chance:.1f} either way are expected by chance."
-        )
-    return ["## Where selection by PPP gains, or avoids a loss", bullets(sentences)] if main else []
-
-
-def informative(summaries: Mapping[str, Summary]) -> list[str]:
-    """Priors around the truth and wrong ones."""
-    parts = []
-    for name, settings in (("a GLM", INFORMATIVE), ("a GAM", GAM)):
-        held = of(summaries, settings)
-        if not held:
-            continue
-        columns: tuple[Column, ...] = (
-            _PRIOR,
-            accuracy(SUPERVISED),
-            accuracy(EP),
-            *(difference(EP, rival) for rival in (SUPERVISED, *TRADITIONAL)),
-            ("PPP − PPP with the weak prior", lambda each: _cost(each, summaries)),
-        )
-        parts += [f"## Informative and wrong priors: {name}", by_setting(columns, held)]
-    if parts:
-        parts.append(prose.PRIORS)
-    return parts
-
-
-def _cost(each: Summary, summaries: Mapping[str, Summary]) -> str:
-    """PPP with the setting's prior minus PPP with the weak prior."""
-    other = summaries.get(replace(each.setting, prior=WEAK).key)
-    if other is None or each.setting.prior == WEAK:
-        return words.NONE
-    return marked(each.against(other, EP))
-
-
-def stopping(summaries: Sequence[Summary]) -> list[str]:
-    """What the oracle hides, over the settings with fresh rows."""
-    held = [each for each in summaries if each.simulated]
-    if not held:
-        return []
-    rows = []
-    for method in (EP, LIKELIHOOD, *TRADITIONAL):
-        these = [each for each in held if each.has(method)]
-        cells = [_over_supervised(these, method, measure) for measure in (ORACLE, ORACLE_FRESH, STOPPED, FINAL)]
-        rows.append([words.NAMES[method], str(len(these)), *cells])
-    header = [
-        "method",
-        "settings",
-        "oracle, by its own test rows",
-        "the same model on fresh rows",
-        "stop by the labeled rows",
-        "final",
-    ]
-    return ["## What oracle stopping hides", table(header, rows), prose.STOPPING]
-
-
-def _over_supervised(summaries: Sequence[Summary], method: str, measure: str) -> str:
-    return marked(pooled(summaries, method, SUPERVISED, measure))
-
-
-def approximations(summaries: Sequence[Summary]) -> list[str]:
-    """PPP by EP against its approximations and relatives."""
-    pairs = [(EP, PPP), (PPP, IBPLS), (PPP, MARGINAL), *((EP, name) for name in FLAT)]
-    found = [one for measure in (FINAL, ALONG) for one in compare(summaries, pairs, measure)]
-    return (
-        ["## Approximations of PPP against each other", bullets([f"{words.compared(one)}." for one in found])] if found else []
-    )

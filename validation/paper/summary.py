@@ -10,12 +10,12 @@ import numpy as np
 
 from validation.paper.curves import grid
 from validation.paper.repetition import FRESH
-from validation.paper.settings import FEATURES, SPLINE, Setting
+from validation.paper.settings import FEATURES, ORIGINAL, SPLINE, Setting
 from validation.study.intervals import LEVEL, Interval
 from validation.study.store import Record
 
-SUPERVISED = "supervised"
-FINAL, ALONG, STOPPED, TRUE = "final", "along", "stopped", "true labels"
+SUPERVISED, GLM_SUPERVISED = "supervised", "glm_supervised"
+FINAL, ALONG, STOPPED, TRUE, LOG_GAIN = "final", "along", "stopped", "true labels", "log score gained"
 ORACLE, ORACLE_FRESH = "oracle", "oracle on fresh rows"
 _FIRST, _FIRST_ON_TEST = "first", "first on test rows"
 _SPLINE_COLUMNS = 8
@@ -70,8 +70,8 @@ class Summary:
     def values(self, method: str, measure: str) -> np.ndarray:
         """Percentages (repetitions,), NaN where the method has no whole run."""
         name, how = method, measure
-        if method == SUPERVISED:
-            name, how = self.methods[0], _FIRST_ON_TEST if measure == ORACLE else _FIRST
+        if method in self._baselines:
+            name, how = self._baselines[method], _FIRST_ON_TEST if measure == ORACLE else _FIRST
         runs = [each["runs"].get(name) for each in self.records.values()]
         return np.array([np.nan if run is None else self._measure(run, how) for run in runs])
 
@@ -87,6 +87,7 @@ class Summary:
             ORACLE: lambda: run["best"][1] / n_test,
             ORACLE_FRESH: lambda: run["best"][1 + fresh] / n,
             TRUE: lambda: run["true"] / self.setting.sizes.candidates,
+            LOG_GAIN: lambda: (run["log_score"][1] - run["log_score"][0]) / 100,
         }
         return 100 * read[how]()
 
@@ -101,21 +102,28 @@ class Summary:
 
     def gaps(self, first: str, second: str, measure: str) -> dict[int, float]:
         """The same in every repetition, NaN where it lacks one of them."""
-        gaps = self.values(first, measure) - self.values(second, measure)
-        return dict(zip(self.records, gaps.tolist(), strict=True))
+        one, other = (self.numbered(method, measure) for method in (first, second))
+        return {number: one[number] - other[number] for number in self.records}
+
+    def numbered(self, method: str, measure: str) -> dict[int, float]:
+        """The values by number of the repetition."""
+        return dict(zip(self.records, self.values(method, measure).tolist(), strict=True))
 
     def against(self, other: Summary, method: str) -> Interval:
         """A method's final accuracy here minus that in another setting on the same splits."""
-        here, there = (
-            {number: value for number, value in zip(each.records, each.values(method, FINAL), strict=True)}
-            for each in (self, other)
-        )
+        here, there = (each.numbered(method, FINAL) for each in (self, other))
         common = [number for number in here if number in there]
         return Interval.of(np.array([here[number] - there[number] for number in common]))
 
     def has(self, *methods: str) -> bool:
         """Whether all of these have whole runs."""
-        return set(methods) <= {*self.methods, SUPERVISED}
+        return set(methods) <= {*self.methods, *self._baselines}
+
+    @property
+    def _baselines(self) -> dict[str, str]:
+        """Models without pseudo-labels, and a method whose run starts with them."""
+        by_glm = {GLM_SUPERVISED: ORIGINAL} if ORIGINAL in self.methods else {}
+        return {SUPERVISED: self.methods[0]} | by_glm
 
     def curve(self, method: str) -> np.ndarray:
         """Accuracy at the numbers of pseudo-labels that are kept, shape (repetitions, points)."""
@@ -146,13 +154,22 @@ class Summary:
 
 
 def pooled(summaries: Sequence[Summary], first: str, second: str, measure: str = FINAL, level: float = LEVEL) -> Interval:
-    """The mean over settings of the first method minus the second: an interval over the repetitions that all have.
+    """The mean over settings of the first method minus the second."""
+    return _over_settings([each.gaps(first, second, measure) for each in summaries], level)
+
+
+def average(summaries: Sequence[Summary], method: str, measure: str) -> Interval:
+    """The mean over settings of one method."""
+    return _over_settings([each.numbered(method, measure) for each in summaries], LEVEL)
+
+
+def _over_settings(values: Sequence[Mapping[int, float]], level: float) -> Interval:
+    """An interval over the repetitions that all settings have.
 
     Settings share the seeds of their repetitions, so that a repetition is one draw of all settings.
     """
-    common = sorted(set.intersection(*(set(each.records) for each in summaries)))
-    gaps = [each.gaps(first, second, measure) for each in summaries]
-    by_repetition = np.array([[gap[number] for gap in gaps] for number in common])
+    common = sorted(set.intersection(*(set(each) for each in values)))
+    by_repetition = np.array([[each[number] for each in values] for number in common])
     return Interval.of(np.nanmean(by_repetition, axis=1), level)
 
 

@@ -22,7 +22,7 @@ from validation.paper.settings import (
     VARIANCE,
     Prior,
 )
-from validation.paper.summary import FINAL, SUPERVISED, Summary
+from validation.paper.summary import FINAL, GLM_SUPERVISED, SUPERVISED, Summary
 from validation.study.intervals import Interval
 from validation.study.markdown import table
 
@@ -42,6 +42,7 @@ NAMES = {
     GLM_VARIANCE: "variance by `glm`",
     GLM_PROBABILITY: "probability by `glm`",
     SUPERVISED: "supervised",
+    GLM_SUPERVISED: "supervised by `glm`",
 }
 CENTRES = {
     "zero": "around 0",
@@ -95,3 +96,8 @@ def by_setting(columns: Sequence[Column], summaries: Sequence[Summary], first: C
         *columns,
     ]
     return table([name for name, _ in every], [[cell(each) for _, cell in every] for each in summaries])
+
+
+def named(summaries: Sequence[Summary]) -> str:
+    """Settings in brackets, if there are any."""
+    return f" ({'; '.join(each.setting.title for each in summaries)})" if summaries else ""
