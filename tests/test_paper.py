@@ -268,6 +268,14 @@ def test_every_setting_gets_its_first_repetitions_before_any_gets_more(tmp_path)
     assert len({each.key for each in SETTINGS}) == len(SETTINGS) and all(each.repetitions >= 15 for each in SETTINGS)
 
 
+@pytest.mark.parametrize(
+    "setting", [REAL[0], REAL[3], REAL[7], Setting(CURVED, 60, 3, basis=SPLINE)], ids=lambda each: each.key
+)
+def test_summaries_know_how_many_parameters_there_are(setting):
+    design, _ = columns(load(setting.source, setting.features).X, setting.basis)
+    assert Summary(setting, {}).parameters == design.shape[1]
+
+
 def fake(setting, number, gains):
     """A record in which methods gain so many points along a straight line, but for noise; all start alike."""
     rng = np.random.default_rng([setting.n, number])

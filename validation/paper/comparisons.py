@@ -8,6 +8,7 @@ from dataclasses import replace
 from validation.paper import prose, words
 from validation.paper.hypotheses import compare
 from validation.paper.settings import (
+    BAYESIAN,
     EP,
     FLAT,
     GAM,
@@ -25,7 +26,6 @@ from validation.paper.settings import (
     SETTINGS,
     STRENGTH,
     TRADITIONAL,
-    VARIANCE,
     WEAK,
 )
 from validation.paper.summary import (
@@ -46,8 +46,6 @@ from validation.paper.summary import (
 from validation.paper.words import Column, accuracy, by_setting, difference, marked
 from validation.study.intervals import LEVEL
 from validation.study.markdown import bullets, table
-
-BAYESIAN = (EP, PPP, LIKELIHOOD, VARIANCE, PROBABILITY, RANDOM)
 
 
 def main(summaries: Sequence[Summary]) -> str:
@@ -133,8 +131,8 @@ def region(main: Sequence[Summary]) -> list[str]:
         chance = len(found) * (1 - LEVEL) / 2
         sentences.append(
             f"Against {words.NAMES[rival]}, PPP is better in {len(better)} of {len(found)} settings of the main "
-            f"tables{words.named(better)} and worse in {len(worse)}{words.named(worse)}; {chance:.1f} either way are expected by "
-            "chance."
+            f"tables{words.named(better)} and worse in {len(worse)}{words.named(worse)}; {chance:.1f} either way are expected "
+            "by chance."
         )
     return ["## Where selection by PPP gains, or avoids a loss", bullets(sentences)] if main else []
 

@@ -41,7 +41,8 @@ def reached(summaries: Sequence[Summary]) -> str:
     rest = f" {short} settings have fewer than {LEAST} yet." if short else ""
     return (
         f"R is the number of repetitions, at least {fewest} here.{rest} `--full` aims at {sum(wanted.values())} repetitions of "
-        f"{len(wanted)} settings, of which {done} are in these tables; the command goes on from there."
+        f"{len(wanted)} settings, of which {done} are in these tables; the command goes on from there. "
+        f"{sum(each.broken for each in summaries)} runs ended early and are left out."
     )
 
 

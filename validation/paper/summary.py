@@ -10,7 +10,8 @@ import numpy as np
 
 from validation.paper.curves import grid
 from validation.paper.repetition import FRESH
-from validation.paper.settings import FEATURES, ORIGINAL, SPLINE, Setting
+from validation.paper.settings import FEATURES, FLAT, ORIGINAL, SPLINE, Setting
+from validation.paper.tables import KNOTS
 from validation.study.intervals import LEVEL, Interval
 from validation.study.store import Record
 
@@ -18,7 +19,6 @@ SUPERVISED, GLM_SUPERVISED = "supervised", "glm_supervised"
 FINAL, ALONG, STOPPED, TRUE, LOG_GAIN = "final", "along", "stopped", "true labels", "log score gained"
 ORACLE, ORACLE_FRESH = "oracle", "oracle on fresh rows"
 _FIRST, _FIRST_ON_TEST = "first", "first on test rows"
-_SPLINE_COLUMNS = 8
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,11 @@ class Summary:
         """Those with a whole run in some repetition."""
         return [name for name in self.setting.methods if any(name in each["runs"] for each in self.records.values())]
 
-    def missing(self, method: str) -> int:
-        """In how many repetitions a method has no whole run."""
-        return sum(method not in each["runs"] for each in self.records.values())
+    @property
+    def broken(self) -> int:
+        """How many runs ended early, of those that should not."""
+        expected = set(self.setting.methods) - set(FLAT)
+        return sum(len(expected - set(each["runs"])) for each in self.records.values())
 
     @property
     def separated(self) -> int:
@@ -60,7 +62,7 @@ class Summary:
     def parameters(self) -> int:
         """Of the model."""
         features = self.setting.features or FEATURES[self.setting.source]
-        return 1 + features * (_SPLINE_COLUMNS if self.setting.basis == SPLINE else 1)
+        return 1 + features * (KNOTS + 1 if self.setting.basis == SPLINE else 1)
 
     @property
     def labels_a_parameter(self) -> float:
@@ -170,7 +172,8 @@ def _over_settings(values: Sequence[Mapping[int, float]], level: float) -> Inter
     """
     common = sorted(set.intersection(*(set(each) for each in values)))
     by_repetition = np.array([[each[number] for each in values] for number in common])
-    return Interval.of(np.nanmean(by_repetition, axis=1), level)
+    some = by_repetition[np.isfinite(by_repetition).any(axis=1)]
+    return Interval.of(np.nanmean(some, axis=1), level)
 
 
 def of(summaries: Mapping[str, Summary], settings: Sequence[Setting]) -> list[Summary]:
