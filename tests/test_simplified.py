@@ -17,8 +17,10 @@ from validation.simplified.__main__ import main
 from validation.simplified.repetition import EVERY, repeat
 from validation.simplified.rounds import _SCORING, CRITERIA, FULL, SIMPLIFIED, SelfTraining, choose
 from validation.simplified.settings import QUICK, SETTINGS, Setting, declare
-from validation.simplified.store import Store
-from validation.simplified.summary import Interval, Summary
+from validation.simplified.store import protocol
+from validation.simplified.summary import Summary
+from validation.study.intervals import Interval
+from validation.study.store import Store
 
 TINY = Setting("banknote", 40)
 
@@ -48,7 +50,6 @@ def fake(setting, number):
         "lost": 0,
         "differ": [1, 0] * (candidates // 2),
         "regret": [{"round": 0, **regret, "difference": [0.2, 0.01]}],
-        "seconds": 1.0,
     }
 
 
@@ -70,7 +71,7 @@ def test_splits_are_disjoint_and_new_in_every_repetition():
 
 def test_shared_refits_choose_as_two_scorings_do():
     declared = declare(TINY.source)
-    labeled, candidates, _ = declared.split(TINY, 1)
+    labeled, candidates, *_ = declared.split(TINY, 1)
     for _ in range(4):
         mode = declared.scorer.fit(labeled)
         choices = choose(declared.scorer, labeled, mode, candidates)
@@ -115,7 +116,7 @@ def test_a_repetition_end_to_end():
 
 
 def test_resuming_computes_nothing_twice(tmp_path, computed):
-    store = Store(tmp_path)
+    store = Store(tmp_path, protocol)
     computing.compute(QUICK, 1, store)
     assert computed == [(setting, 0) for setting in QUICK]
     computing.compute(QUICK, 2, store)
@@ -133,14 +134,14 @@ def test_what_is_finished_survives_an_interruption(tmp_path, monkeypatch, capsys
 
     monkeypatch.setattr(computing, "repeat", stop)
     main(["--quick", "--folder", str(tmp_path)])
-    store = Store(tmp_path / "results" / "simplified")
-    assert store.missing(QUICK, 2) == [(setting, 1) for setting in QUICK]
+    store = Store(tmp_path / "results" / "simplified", protocol)
+    assert store.missing([(setting, 2) for setting in QUICK]) == [(setting, 1) for setting in QUICK]
     assert "Interrupted" in capsys.readouterr().out
     assert "(no interval)" in (tmp_path / "reports" / "simplified.md").read_text()
 
 
 def test_results_of_another_protocol_are_refused(tmp_path):
-    store = Store(tmp_path)
+    store = Store(tmp_path, protocol)
     store.add(TINY, 0, fake(TINY, 0))
     path = store.path(TINY)
     path.write_text(path.read_text().replace('"draws":', '"draws":1'))

@@ -10,6 +10,7 @@ import pymc as pm
 from sklearn.preprocessing import SplineTransformer
 
 from validation.separated import split
+from validation.study.splines import by_roughness
 
 CANDIDATES = 60
 Declare = Callable[[np.ndarray, np.ndarray], None]
@@ -71,20 +72,11 @@ def penalised_spline(X: np.ndarray, y: np.ndarray) -> None:
     eta = pm.Normal("intercept", 0, 2.5)
     for j in range(X.shape[1]):
         basis = SplineTransformer(n_knots=7, degree=3).fit_transform(X[:, [j]])
-        straight, wiggly = _by_roughness(basis)
+        straight, wiggly = by_roughness(basis)
         smooth = pm.HalfNormal(f"smooth_{j}", 1)
         eta = eta + straight @ pm.Normal(f"slope_{j}", 0, 2.5, shape=1)
         eta = eta + wiggly @ (smooth * pm.Normal(f"wiggle_{j}", 0, 1, shape=wiggly.shape[1]))
     pm.Bernoulli("y", logit_p=eta, observed=y)
-
-
-def _by_roughness(basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A spline's basis as its straight part (N, 1) and columns of equal roughness (N, K − 2), all centred."""
-    size = basis.shape[1]
-    differences = np.diff(np.eye(size), 2, axis=0)
-    wiggly = basis @ differences.T @ np.linalg.inv(differences @ differences.T)
-    straight = basis @ np.linspace(-1, 1, size)[:, None]
-    return straight - straight.mean(axis=0), wiggly - wiggly.mean(axis=0)
 
 
 def hilbert_space_gp(X: np.ndarray, y: np.ndarray) -> None:

@@ -15,15 +15,16 @@ from rich.console import Console
 from validation.simplified.compute import compute
 from validation.simplified.figure import draw
 from validation.simplified.report import write
-from validation.simplified.settings import QUICK, SETTINGS
-from validation.simplified.store import Store
+from validation.simplified.settings import QUICK, SETTINGS, Setting
+from validation.simplified.store import protocol
 from validation.simplified.summary import Summary
+from validation.study.store import Store
 
 HERE = Path(__file__).parents[1]
 REPETITIONS, QUICK_REPETITIONS = 40, 2
 
 
-def report(store: Store, folder: Path) -> Path | None:
+def report(store: Store[Setting], folder: Path) -> Path | None:
     """Write report and figure from what is stored, if anything is."""
     summaries = [Summary(setting, records) for setting in SETTINGS if (records := store.read(setting))]
     if not summaries:
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--folder", type=Path, default=HERE, help="where results/ and reports/ are")
     given = parser.parse_args(arguments)
-    console, store = Console(), Store(given.folder / "results" / "simplified")
+    console, store = Console(), Store(given.folder / "results" / "simplified", protocol)
     settings, repetitions = (QUICK, QUICK_REPETITIONS) if given.quick else (SETTINGS, REPETITIONS)
     try:
         compute(settings, repetitions, store, jobs=given.jobs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +21,6 @@ DIGITS = 7
 
 def repeat(setting: Setting, repetition: int) -> dict[str, Any]:
     """Everything that is stored of one repetition."""
-    start = time.perf_counter()
     declared = declare(setting.source)
     training = SelfTraining(declared.scorer, declared.split(setting, repetition))
     runs = {criterion: list(training.run(criterion)) for criterion in CRITERIA}
@@ -37,7 +35,6 @@ def repeat(setting: Setting, repetition: int) -> dict[str, Any]:
             {"round": number, **regret(declared.scorer, compared[number], np.random.default_rng([repetition, number]))}
             for number in range(0, len(compared), EVERY)
         ],
-        "seconds": round(time.perf_counter() - start, 2),
     }
 
 

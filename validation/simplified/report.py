@@ -9,9 +9,12 @@ import numpy as np
 
 from validation.simplified.repetition import DRAWS, EVERY
 from validation.simplified.rounds import CRITERIA, FULL, SIMPLIFIED
-from validation.simplified.settings import FEATURES, POPULATION, PRIOR_SD, SIMULATED, TEST_SHARE, UNLABELED_SHARE
-from validation.simplified.summary import GOOD_K, LEVEL, Regret, Summary
+from validation.simplified.settings import FEATURES, POPULATION, PRIOR_SD, SIMULATED, UNLABELED_SHARE
+from validation.simplified.summary import GOOD_K, Regret, Summary
 from validation.simplified.verdicts import of_setting, overall
+from validation.study.intervals import LEVEL
+from validation.study.markdown import bullets, table
+from validation.study.splits import TEST_SHARE
 
 Column = tuple[str, Callable[[Summary], str]]
 
@@ -67,9 +70,9 @@ def write(summaries: Sequence[Summary], path: Path, figure: str) -> None:
         "# Simplified versus full",
         PROTOCOL,
         "## Verdict",
-        _list(overall(summaries)),
+        bullets(overall(summaries)),
         "## By setting",
-        _list([of_setting(each) for each in summaries]),
+        bullets([of_setting(each) for each in summaries]),
         f"![Test accuracy along the run, differing choices and regret]({figure})",
         "## Test accuracy (%)",
         _table(ACCURACY, summaries),
@@ -85,19 +88,13 @@ def write(summaries: Sequence[Summary], path: Path, figure: str) -> None:
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
-def _list(sentences: Sequence[str]) -> str:
-    return "\n".join(f"- {sentence}" for sentence in sentences)
-
-
 def _table(columns: Sequence[Column], summaries: Sequence[Summary]) -> str:
     every: list[Column] = [
         ("setting", lambda each: each.setting.title),
         ("repetitions", lambda each: str(each.repetitions)),
         *columns,
     ]
-    rows = [[cell(each) for _, cell in every] for each in summaries]
-    header = [name for name, _ in every]
-    return "\n".join("| " + " | ".join(row) + " |" for row in [header, ["---"] * len(header), *rows])
+    return table([name for name, _ in every], [[cell(each) for _, cell in every] for each in summaries])
 
 
 def _regret(found: Regret | None) -> str:

@@ -13,7 +13,7 @@ from pymc_bpls.decisions import find_rule
 from pymc_bpls.laplace import Mode
 from pymc_bpls.rows import Labeled
 from pymc_bpls.scoring import Scorer, Settings, Warm, ranking
-from validation.simplified.settings import Split
+from validation.study.splits import Split
 
 FULL, SIMPLIFIED = CRITERIA = ("ppp", "ibpls")
 _SCORING = Settings(LAPLACE[FULL], True, find_rule("predicted"), np.random.default_rng(0))

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 import pymc as pm
 import xarray as xr
 
 import pymc_bpls as bpls
-from pymc_bpls.rows import Labeled
 from pymc_bpls.scoring import Scorer
-from pymc_bpls.selftraining import HeldOut
+from validation.study.splits import Sizes, Split, draw
 
 SIMULATED = "simulated"
 FEATURES, POPULATION, SEED = 4, 4000, 1
-TEST_SHARE, UNLABELED_SHARE = 0.5, 0.8
+UNLABELED_SHARE = 0.8
 PRIOR_SD = 2.5
 
 
@@ -40,11 +38,14 @@ class Setting:
         return f"{name}, n = {self.n}"
 
     @property
-    def sizes(self) -> tuple[int, int, int]:
+    def sizes(self) -> Sizes:
         """How many rows are for testing, labeled and candidates."""
-        test = round(TEST_SHARE * self.n)
-        candidates = round(UNLABELED_SHARE * (self.n - test))
-        return test, self.n - test - candidates, candidates
+        return Sizes.of(self.n, UNLABELED_SHARE)
+
+    @property
+    def work(self) -> int:
+        """What the time of a repetition is roughly proportional to."""
+        return self.sizes.candidates
 
 
 SETTINGS = (
@@ -58,14 +59,6 @@ SETTINGS = (
 QUICK = SETTINGS[:2]
 
 
-class Split(NamedTuple):
-    """D, the rows that get pseudo-labels, and those on which models are judged."""
-
-    labeled: Labeled
-    candidates: np.ndarray
-    test: HeldOut
-
-
 @dataclass(frozen=True)
 class Declared:
     """A table's scorer, which compiles once for all settings and repetitions, and the true classes of its rows."""
@@ -74,16 +67,8 @@ class Declared:
     y: np.ndarray
 
     def split(self, setting: Setting, repetition: int) -> Split:
-        """A random split with the paper's shares, drawn again until both classes are labeled."""
-        rng = np.random.default_rng([setting.n, repetition])
-        n_test, n_labeled, _ = setting.sizes
-        while True:
-            rows = rng.permutation(len(self.y))[: setting.n]
-            test, labeled, candidates = np.split(rows, [n_test, n_test + n_labeled])
-            if len(np.unique(self.y[labeled])) == 2:
-                break
-        d = Labeled(labeled, self.y[labeled], np.ones(n_labeled))
-        return Split(d, np.sort(candidates), HeldOut(test, self.y[test]))
+        """A random split with the paper's shares."""
+        return draw(self.y, setting.sizes, np.random.default_rng([setting.n, repetition]))
 
 
 @cache

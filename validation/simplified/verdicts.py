@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from validation.simplified.rounds import CRITERIA, FULL, SIMPLIFIED
-from validation.simplified.summary import Interval, Summary
+from validation.simplified.summary import Summary
+from validation.study.intervals import Interval
 
 BETTER = {
     1: f"`{FULL}` is better than `{SIMPLIFIED}`",

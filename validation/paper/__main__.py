@@ -1,0 +1,58 @@
+"""Computes what is missing, then writes the report and its figures: `python -m validation.paper [--quick | --full]`.
+
+Every repetition is kept in `validation/results/paper/` as it is finished; a rerun computes only what is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+from rich.console import Console
+
+from validation.paper.figure import figures
+from validation.paper.repetition import repeat
+from validation.paper.report import write
+from validation.paper.settings import QUICK, SETTINGS, Setting
+from validation.paper.store import protocol
+from validation.paper.summary import Summary
+from validation.paper.tables import load
+from validation.study.compute import fill
+from validation.study.store import Store
+
+HERE = Path(__file__).parents[1]
+
+
+def report(store: Store[Setting], folder: Path) -> Path | None:
+    """Write the report and its figures from what is stored, if anything is."""
+    summaries = {each.key: Summary(each, records) for each in SETTINGS if (records := store.read(each))}
+    if not summaries:
+        return None
+    matplotlib.use("Agg")
+    path = folder / "paper.md"
+    write(summaries, path, figures(summaries, folder))
+    return path
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the study."""
+    parser = argparse.ArgumentParser(prog="python -m validation.paper", description="the paper's experiments, with intervals")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="two repetitions of settings that need no download")
+    size.add_argument("--full", action="store_true", help="every setting and repetition that is missing; hours")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--folder", type=Path, default=HERE, help="where results/ and reports/ are")
+    given = parser.parse_args(arguments)
+    console, store = Console(), Store(given.folder / "results" / "paper", protocol)
+    settings = QUICK if given.quick else SETTINGS if given.full else ()
+    try:
+        fill(store, [(each, each.repetitions) for each in settings], repeat, load, jobs=given.jobs)
+    except KeyboardInterrupt:
+        console.print("Interrupted. What is finished is kept; the same command goes on from here.")
+    console.print(f"Report: {report(store, given.folder / 'reports')}")
+
+
+if __name__ == "__main__":
+    main()

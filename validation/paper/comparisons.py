@@ -1,0 +1,220 @@
+"""The report's tables: methods against each other, by setting and over settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from validation.paper import prose, words
+from validation.paper.hypotheses import compare
+from validation.paper.settings import (
+    BAYESIAN,
+    EP,
+    FLAT,
+    GAM,
+    GLM_PROBABILITY,
+    GLM_RANDOM,
+    GLM_VARIANCE,
+    IBPLS,
+    INFORMATIVE,
+    LIKELIHOOD,
+    MARGINAL,
+    ORIGINAL,
+    PPP,
+    PROBABILITY,
+    RANDOM,
+    SETTINGS,
+    STRENGTH,
+    TRADITIONAL,
+    WEAK,
+)
+from validation.paper.summary import (
+    ALONG,
+    FINAL,
+    LOG_GAIN,
+    ORACLE,
+    ORACLE_FRESH,
+    STOPPED,
+    SUPERVISED,
+    TRUE,
+    Summary,
+    average,
+    of,
+    pooled,
+    weak,
+)
+from validation.paper.words import Column, accuracy, by_setting, difference, marked
+from validation.study.intervals import LEVEL
+from validation.study.markdown import bullets, table
+
+
+def main(summaries: Sequence[Summary]) -> str:
+    """Accuracies and paired differences: final, along the run, and by the oracle."""
+    glm = [each for each in summaries if each.has(ORIGINAL)]
+    parts = [
+        "Accuracy with all pseudo-labels (%):",
+        by_setting((accuracy(SUPERVISED), *map(accuracy, BAYESIAN)), summaries),
+        "PPP minus the others (points), with all pseudo-labels:",
+        by_setting(tuple(difference(EP, rival) for rival in (SUPERVISED, LIKELIHOOD, *TRADITIONAL)), summaries),
+        "PPP minus the others (points), averaged along the run:",
+        by_setting(tuple(difference(EP, rival, ALONG) for rival in (LIKELIHOOD, *TRADITIONAL)), summaries),
+    ]
+    if glm:
+        methods = (ORIGINAL, GLM_RANDOM, GLM_VARIANCE, GLM_PROBABILITY)
+        parts += [
+            "As the original code had it, by `glm` on raw features: accuracy with all pseudo-labels, then by the oracle (%):",
+            by_setting(
+                (*map(accuracy, methods), *((f"{n}, oracle", c) for n, c in (accuracy(m, ORACLE) for m in methods))), glm
+            ),
+        ]
+    return "\n\n".join(parts)
+
+
+def grid(summaries: Sequence[Summary]) -> str:
+    """The grid in one table."""
+    columns = (
+        accuracy(SUPERVISED),
+        accuracy(EP),
+        *(difference(EP, rival) for rival in (SUPERVISED, LIKELIHOOD, *TRADITIONAL)),
+        (f"{difference(EP, RANDOM)[0]}, along", difference(EP, RANDOM, ALONG)[1]),
+    )
+    return "Accuracy and differences with all pseudo-labels.\n\n" + by_setting(columns, summaries)
+
+
+def share(summaries: Sequence[Summary]) -> str:
+    """With fewer labels."""
+    columns = (accuracy(SUPERVISED), accuracy(EP), *(difference(EP, rival) for rival in (SUPERVISED, PROBABILITY, RANDOM)))
+    return by_setting(columns, summaries)
+
+
+_PRIOR: Column = ("prior", lambda each: words.prior(each.setting.prior))
+
+
+def strength(summaries: Mapping[str, Summary]) -> list[str]:
+    """Prior strength as a factor."""
+    where = {(each.source, each.features, each.unlabeled) for each in STRENGTH}
+    these = [each for each in SETTINGS if (each.source, each.features, each.unlabeled) in where]
+    held = sorted(weak(of(summaries, these)), key=lambda each: (each.setting.n, each.setting.prior.sd))
+    if not held:
+        return []
+    columns = (
+        ("labels a parameter", lambda each: f"{each.labels_a_parameter:.2f}"),
+        accuracy(SUPERVISED),
+        accuracy(EP),
+        *(difference(EP, rival) for rival in (SUPERVISED, PROBABILITY, RANDOM)),
+        *((f"{name}, along", cell) for name, cell in (difference(EP, rival, ALONG) for rival in (PROBABILITY, RANDOM))),
+    )
+    first: Column = ("setting", lambda each: f"{each.setting.title}, sd {each.setting.prior.sd:g}")
+    return ["## Prior strength, from informative to nearly flat", _by_strength(held), by_setting(columns, held, first)]
+
+
+def _by_strength(summaries: Sequence[Summary]) -> str:
+    """What PPP gains under each strength, over all n."""
+    by_sd: dict[float, list[Summary]] = {}
+    for each in summaries:
+        by_sd.setdefault(each.setting.prior.sd, []).append(each)
+    rivals = (SUPERVISED, RANDOM, PROBABILITY)
+    rows = [
+        [f"{sd:g}", str(len(held)), *(marked(pooled(held, EP, rival, how)) for how in (FINAL, ALONG) for rival in rivals)]
+        for sd, held in sorted(by_sd.items())
+    ]
+    names = [f"PPP − {words.NAMES[rival]}{when}" for when in ("", ", along") for rival in rivals]
+    return table(["sd", "settings", *names], rows)
+
+
+def region(main: Sequence[Summary]) -> list[str]:
+    """Where PPP gains, in words."""
+    sentences = []
+    for rival in (SUPERVISED, RANDOM, PROBABILITY):
+        found = [(each, each.difference(EP, rival)) for each in main if each.repetitions > 1]
+        better, worse = ([each for each, gap in found if gap.sign == sign] for sign in (1, -1))
+        chance = len(found) * (1 - LEVEL) / 2
+        sentences.append(
+            f"Against {words.NAMES[rival]}, PPP is better in {len(better)} of {len(found)} settings of the main "
+            f"tables{words.named(better)} and worse in {len(worse)}{words.named(worse)}; {chance:.1f} either way are expected "
+            "by chance."
+        )
+    return ["## Where selection by PPP gains, or avoids a loss", bullets(sentences)] if main else []
+
+
+def informative(summaries: Mapping[str, Summary]) -> list[str]:
+    """Priors around the truth and wrong ones."""
+    parts = []
+    for name, settings in (("a GLM", INFORMATIVE), ("a GAM", GAM)):
+        held = of(summaries, settings)
+        if not held:
+            continue
+        columns: tuple[Column, ...] = (
+            _PRIOR,
+            accuracy(SUPERVISED),
+            accuracy(EP),
+            *(difference(EP, rival) for rival in (SUPERVISED, *TRADITIONAL)),
+            ("PPP − PPP with the weak prior", lambda each: _cost(each, summaries)),
+        )
+        parts += [f"## Informative and wrong priors: {name}", by_setting(columns, held)]
+    if parts:
+        parts.append(prose.PRIORS)
+    return parts
+
+
+def _cost(each: Summary, summaries: Mapping[str, Summary]) -> str:
+    """PPP with the setting's prior minus PPP with the weak prior."""
+    other = summaries.get(replace(each.setting, prior=WEAK).key)
+    if other is None or each.setting.prior == WEAK:
+        return words.NONE
+    return marked(each.against(other, EP))
+
+
+def stopping(summaries: Sequence[Summary]) -> list[str]:
+    """What the oracle hides, over the settings with fresh rows."""
+    held = [each for each in summaries if each.simulated]
+    if not held:
+        return []
+    rows = []
+    for method in (EP, LIKELIHOOD, *TRADITIONAL):
+        these = [each for each in held if each.has(method)]
+        cells = [_over_supervised(these, method, measure) for measure in (ORACLE, ORACLE_FRESH, STOPPED, FINAL)]
+        rows.append([words.NAMES[method], str(len(these)), *cells])
+    header = [
+        "method",
+        "settings",
+        "oracle, by its own test rows",
+        "the same model on fresh rows",
+        "stop by the labeled rows",
+        "final",
+    ]
+    return ["## What oracle stopping hides", table(header, rows), prose.STOPPING]
+
+
+def _over_supervised(summaries: Sequence[Summary], method: str, measure: str) -> str:
+    return marked(pooled(summaries, method, SUPERVISED, measure))
+
+
+def labels(summaries: Sequence[Summary]) -> list[str]:
+    """What pseudo-labels are worth by method."""
+    if not summaries:
+        return []
+    rows = []
+    for method in BAYESIAN:
+        held = [each for each in summaries if each.has(method)]
+        true, gain = average(held, method, TRUE), average(held, method, LOG_GAIN)
+        accuracies = [marked(pooled(held, method, SUPERVISED, measure)) for measure in (FINAL, ALONG)]
+        rows.append([words.NAMES[method], str(len(held)), true.text("{:.1f}"), *accuracies, gain.text("{:+.2f}")])
+    header = [
+        "method",
+        "settings",
+        "true pseudo-labels (%)",
+        "accuracy gained",
+        "accuracy gained, along",
+        "log score gained (nats)",
+    ]
+    return ["## What the pseudo-labels are worth", table(header, rows), prose.LABELS]
+
+
+def approximations(summaries: Sequence[Summary]) -> list[str]:
+    """PPP by EP against its approximations and relatives."""
+    pairs = [(EP, PPP), (PPP, IBPLS), (PPP, MARGINAL), *((EP, name) for name in FLAT)]
+    found = [one for measure in (FINAL, ALONG) for one in compare(summaries, pairs, measure)]
+    return (
+        ["## Approximations of PPP against each other", bullets([f"{words.compared(one)}." for one in found])] if found else []
+    )

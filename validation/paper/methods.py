@@ -1,0 +1,69 @@
+"""The methods of the package: Bayesian fits with the setting's prior, and every criterion's own selection."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+from scipy.special import expit, log_expit
+
+from pymc_bpls.criteria import FITTED, LAPLACE, Criterion, FitCriterion
+from pymc_bpls.decisions import find_rule
+from pymc_bpls.laplace import Mode
+from pymc_bpls.runs import History
+from pymc_bpls.scoring import Settings
+from pymc_bpls.selftraining import HeldOut, Plan, Run
+from validation.paper.curves import Curve
+from validation.paper.settings import EP, IBPLS, MARGINAL, PPP, PROBABILITY, RANDOM, REFERENCE, UBPLS, VARIANCE
+from validation.paper.settings import LIKELIHOOD as MAX_MAX
+from validation.paper.tables import Declared
+from validation.study.splits import Split
+
+#: Theorem 3 at the mode, since few labeled rows have a maximum of the likelihood. All candidates' BIC have one penalty.
+LIKELIHOOD = Criterion(MAX_MAX, lambda t: t.log_lik_labeled + t.log_lik_pseudo, k=1)
+CRITERIA: dict[str, Criterion | FitCriterion] = {
+    EP: LAPLACE[PPP],
+    MAX_MAX: LIKELIHOOD,
+    **{name: LAPLACE[name] for name in (PPP, IBPLS, MARGINAL, UBPLS, REFERENCE)},
+    **{name: FITTED[name] for name in (VARIANCE, PROBABILITY, RANDOM)},
+}
+
+
+def self_train(method: str, declared: Declared, split: Split, fresh: np.ndarray, rng: np.random.Generator) -> Curve:
+    """A run until the pool is empty; of a criterion without a prior only as far as it is defined."""
+    criterion = CRITERIA[method]
+    with_prior = isinstance(criterion, FitCriterion) or criterion.prior
+    approximation = "ep" if method == EP else "laplace"
+    settings = Settings(criterion, with_prior, find_rule("predicted"), rng, approximation, absolute=False)
+    judged = np.append(split.test.positions, fresh)
+    plan, history = Plan(None, 1, [], None, 1.0, HeldOut(judged, declared.table.y[judged])), History()
+    run = Run(declared.scorer, settings, plan, split.labeled, split.candidates, history)
+    design, y = declared.design[split.labeled.positions], split.labeled.codes
+    left_out = [left_out_score(declared.scorer.fit(split.labeled), design, y)]
+
+    def note(_: int) -> None:
+        assert run.mode is not None
+        left_out.append(left_out_score(run.mode, design, y))
+
+    run.go(note)
+    steps, n_test = history.steps, len(split.test.positions)
+    return Curve(
+        order=np.array([step["candidate"] for step in steps], dtype=int),
+        codes=np.array([step["code"] for step in steps], dtype=int),
+        right=np.array([right[:n_test].sum() for right in history.right], dtype=int),
+        fresh=np.array([right[n_test:].sum() for right in history.right], dtype=int),
+        log_score=np.array([model["log_score"] for model in history.models]),
+        left_out=np.array(left_out),
+    )
+
+
+def left_out_score(mode: Mode, design: np.ndarray, y: np.ndarray) -> float:
+    """Mean log probability of labels, each by the model without it: one Newton step from the mode of all.
+
+    With p_j the fitted probability and h_j = x_j'H⁻¹x_j, leaving row j out moves its logit by
+    −h_j (y_j − p_j) / (1 − h_j p_j (1 − p_j)).
+    """
+    logit = design @ mode.theta
+    p = expit(logit)
+    h = np.einsum("ij,ji->i", design, scipy.linalg.cho_solve(scipy.linalg.cho_factor(mode.hessian), design.T))
+    moved = logit - h * (y - p) / (1 - h * p * (1 - p))
+    return float(log_expit(np.where(y == 1, moved, -moved)).mean())

@@ -1,0 +1,46 @@
+"""The study as Markdown, every number from the stored repetitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from validation.paper import comparisons, prose, sections
+from validation.paper.settings import GRID, REAL, SHARE, TABLE_1
+from validation.paper.summary import Summary, of
+
+
+def write(summaries: Mapping[str, Summary], path: Path, figures: Mapping[str, str]) -> None:
+    """Write the report; `figures` are the figures' addresses from there."""
+    table_1, grid, real = (of(summaries, settings) for settings in (TABLE_1, GRID, REAL))
+    parts = [
+        "# The paper, reproduced",
+        prose.PROTOCOL,
+        sections.reached(list(summaries.values())),
+        *sections.verdicts(summaries, [*table_1, *grid, *real]),
+        *sections.explained([*table_1, *real]),
+        *_if("## Table 1: 60 features, one of which acts", table_1, comparisons.main(table_1)),
+        *_if("## Real data", real, comparisons.main(real)),
+        *_picture("Accuracy along the run, and what PPP gains on the others", figures.get("curves")),
+        *_if("## The (n, q) grid: all features act", grid, comparisons.grid(grid)),
+        *_if("## A share of 0.9 unlabeled", held := of(summaries, SHARE), comparisons.share(held)),
+        *comparisons.strength(summaries),
+        *_picture("Where selection by PPP gains", figures.get("region")),
+        *comparisons.region([*table_1, *grid, *real]),
+        *comparisons.informative(summaries),
+        *comparisons.labels([*table_1, *grid, *real]),
+        *comparisons.stopping([*table_1, *grid, *real]),
+        *comparisons.approximations([*table_1, *grid, *real]),
+        "## How to read this",
+        prose.READING,
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+def _if(heading: str, summaries: Sequence[Summary], text: str) -> list[str]:
+    return [heading, text] if summaries else []
+
+
+def _picture(caption: str, address: str | None) -> list[str]:
+    return [f"![{caption}]({address})"] if address else []

@@ -1,0 +1,186 @@
+"""What the stored repetitions of a setting say: accuracies in percent, differences paired by repetition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from validation.paper.curves import grid
+from validation.paper.repetition import FRESH
+from validation.paper.settings import FEATURES, FLAT, ORIGINAL, SPLINE, Setting
+from validation.paper.tables import KNOTS
+from validation.study.intervals import LEVEL, Interval
+from validation.study.store import Record
+
+SUPERVISED, GLM_SUPERVISED = "supervised", "glm_supervised"
+FINAL, ALONG, STOPPED, TRUE, LOG_GAIN = "final", "along", "stopped", "true labels", "log score gained"
+ORACLE, ORACLE_FRESH = "oracle", "oracle on fresh rows"
+_FIRST, _FIRST_ON_TEST = "first", "first on test rows"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The finished repetitions of a setting, by number.
+
+    Models are judged on fresh rows of the population where there is one, else on the test rows; by the oracle, who stops where
+    most test rows are right, on these test rows.
+    """
+
+    setting: Setting
+    records: Mapping[int, Record]
+
+    @property
+    def repetitions(self) -> int:
+        """How many there are."""
+        return len(self.records)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether there are fresh rows."""
+        return self.setting.features is not None
+
+    @property
+    def methods(self) -> list[str]:
+        """Those with a whole run in some repetition."""
+        return [name for name in self.setting.methods if any(name in each["runs"] for each in self.records.values())]
+
+    @property
+    def broken(self) -> int:
+        """How many runs ended early, of those that should not."""
+        expected = set(self.setting.methods) - set(FLAT)
+        return sum(len(expected - set(each["runs"])) for each in self.records.values())
+
+    @property
+    def separated(self) -> int:
+        """In how many repetitions the labeled rows were separated."""
+        return sum(each["separated"] for each in self.records.values())
+
+    @property
+    def parameters(self) -> int:
+        """Of the model."""
+        features = self.setting.features or FEATURES[self.setting.source]
+        return 1 + features * (KNOTS + 1 if self.setting.basis == SPLINE else 1)
+
+    @property
+    def labels_a_parameter(self) -> float:
+        """Labeled rows for each parameter."""
+        return self.setting.sizes.labeled / self.parameters
+
+    def values(self, method: str, measure: str) -> np.ndarray:
+        """Percentages (repetitions,), NaN where the method has no whole run."""
+        name, how = method, measure
+        if method in self._baselines:
+            name, how = self._baselines[method], _FIRST_ON_TEST if measure == ORACLE else _FIRST
+        runs = [each["runs"].get(name) for each in self.records.values()]
+        return np.array([np.nan if run is None else self._measure(run, how) for run in runs])
+
+    def _measure(self, run: Record, how: str) -> float:
+        n_test, fresh = self.setting.sizes.test, self.simulated
+        counts, n = (run["fresh"], FRESH) if fresh else (run["right"], n_test)
+        read: dict[str, Callable[[], float]] = {
+            _FIRST: lambda: counts[0] / n,
+            _FIRST_ON_TEST: lambda: run["right"][0] / n_test,
+            FINAL: lambda: counts[-1] / n,
+            ALONG: lambda: run["mean"][fresh] / n,
+            STOPPED: lambda: run["stop"][1 + fresh] / n,
+            ORACLE: lambda: run["best"][1] / n_test,
+            ORACLE_FRESH: lambda: run["best"][1 + fresh] / n,
+            TRUE: lambda: run["true"] / self.setting.sizes.candidates,
+            LOG_GAIN: lambda: (run["log_score"][1] - run["log_score"][0]) / 100,
+        }
+        return 100 * read[how]()
+
+    def mean(self, method: str, measure: str = FINAL) -> float:
+        """Over repetitions."""
+        return float(np.nanmean(self.values(method, measure)))
+
+    def difference(self, first: str, second: str, measure: str = FINAL, level: float = LEVEL) -> Interval:
+        """The first method minus the second, in the repetitions that both have."""
+        gaps = np.array(list(self.gaps(first, second, measure).values()))
+        return Interval.of(gaps[np.isfinite(gaps)], level)
+
+    def gaps(self, first: str, second: str, measure: str) -> dict[int, float]:
+        """The same in every repetition, NaN where it lacks one of them."""
+        one, other = (self.numbered(method, measure) for method in (first, second))
+        return {number: one[number] - other[number] for number in self.records}
+
+    def numbered(self, method: str, measure: str) -> dict[int, float]:
+        """The values by number of the repetition."""
+        return dict(zip(self.records, self.values(method, measure).tolist(), strict=True))
+
+    def against(self, other: Summary, method: str) -> Interval:
+        """A method's final accuracy here minus that in another setting on the same splits."""
+        here, there = (each.numbered(method, FINAL) for each in (self, other))
+        common = [number for number in here if number in there]
+        return Interval.of(np.array([here[number] - there[number] for number in common]))
+
+    def has(self, *methods: str) -> bool:
+        """Whether all of these have whole runs."""
+        return set(methods) <= {*self.methods, *self._baselines}
+
+    @property
+    def _baselines(self) -> dict[str, str]:
+        """Models without pseudo-labels, and a method whose run starts with them."""
+        by_glm = {GLM_SUPERVISED: ORIGINAL} if ORIGINAL in self.methods else {}
+        return {SUPERVISED: self.methods[0]} | by_glm
+
+    def curve(self, method: str) -> np.ndarray:
+        """Accuracy at the numbers of pseudo-labels that are kept, shape (repetitions, points)."""
+        kind, n = ("fresh", FRESH) if self.simulated else ("right", self.setting.sizes.test)
+        return 100 * np.array([each["runs"][method][kind] for each in self.records.values() if method in each["runs"]]) / n
+
+    @property
+    def points(self) -> np.ndarray:
+        """These numbers, as percentages of the pool."""
+        m = self.setting.sizes.candidates
+        return 100 * grid(m) / m
+
+    @cached_property
+    def original(self) -> dict[str, float]:
+        """Of the original PPP: percentages of its values that are +Inf or fail, and of rounds that take the first row."""
+        kept = [each["values"] for each in self.records.values() if "values" in each]
+        total = {name: sum(each[name] for each in kept) for name in ("infinite", "finite", "failed", "first")}
+        valued = total["infinite"] + total["finite"] + total["failed"]
+        rounds = len(kept) * self.setting.sizes.candidates
+        since = [each["since"] + 1 for each in kept]
+        return {
+            "values": valued,
+            "infinite": 100 * total["infinite"] / valued,
+            "failed": 100 * total["failed"] / valued,
+            "first": 100 * total["first"] / rounds,
+            "since": float(np.median(since)),
+        }
+
+
+def pooled(summaries: Sequence[Summary], first: str, second: str, measure: str = FINAL, level: float = LEVEL) -> Interval:
+    """The mean over settings of the first method minus the second."""
+    return _over_settings([each.gaps(first, second, measure) for each in summaries], level)
+
+
+def average(summaries: Sequence[Summary], method: str, measure: str) -> Interval:
+    """The mean over settings of one method."""
+    return _over_settings([each.numbered(method, measure) for each in summaries], LEVEL)
+
+
+def _over_settings(values: Sequence[Mapping[int, float]], level: float) -> Interval:
+    """An interval over the repetitions that all settings have.
+
+    Settings share the seeds of their repetitions, so that a repetition is one draw of all settings.
+    """
+    common = sorted(set.intersection(*(set(each) for each in values)))
+    by_repetition = np.array([[each[number] for each in values] for number in common])
+    some = by_repetition[np.isfinite(by_repetition).any(axis=1)]
+    return Interval.of(np.nanmean(some, axis=1), level)
+
+
+def of(summaries: Mapping[str, Summary], settings: Sequence[Setting]) -> list[Summary]:
+    """The summaries of settings that have one."""
+    return [summaries[each.key] for each in settings if each.key in summaries]
+
+
+def weak(summaries: Sequence[Summary]) -> list[Summary]:
+    """Those whose prior is centred at 0."""
+    return [each for each in summaries if each.setting.prior.centre == "zero"]

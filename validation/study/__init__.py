@@ -1,0 +1,1 @@
+"""What studies of self-training share: splits, a store that survives interruptions, intervals, Markdown."""

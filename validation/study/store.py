@@ -1,0 +1,66 @@
+"""Results on disk: a JSON file a setting, replaced as a whole after every repetition, so that nothing finished is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+Record = dict[str, Any]
+
+
+class Keyed(Protocol):
+    """A setting, whose key names its file."""
+
+    @property
+    def key(self) -> str: ...
+
+
+S = TypeVar("S", bound=Keyed)
+
+
+@dataclass(frozen=True)
+class Store(Generic[S]):
+    """The folder of results, and what all repetitions of a setting have in common."""
+
+    folder: Path
+    protocol: Callable[[S], dict[str, Any]]
+
+    def path(self, setting: S) -> Path:
+        """Where a setting's repetitions are."""
+        return self.folder / f"{setting.key}.json"
+
+    def read(self, setting: S) -> dict[int, Record]:
+        """The repetitions that are finished.
+
+        Raises
+        ------
+        ValueError
+            The file is of another protocol.
+        """
+        path = self.path(setting)
+        if not path.exists():
+            return {}
+        held, now = json.loads(path.read_text(encoding="utf-8")), self.protocol(setting)
+        if held["protocol"] != now:
+            raise ValueError(f"{path} is of another protocol: {held['protocol']}, now {now}. Move it away.")
+        return {int(number): record for number, record in held["repetitions"].items()}
+
+    def add(self, setting: S, repetition: int, record: Record) -> None:
+        """Keep one more repetition."""
+        records = dict(sorted((self.read(setting) | {repetition: record}).items()))
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.path(setting)
+        text = json.dumps({"protocol": self.protocol(setting), "repetitions": records}, separators=(",", ":"))
+        new = path.with_suffix(".new")
+        new.write_text(text.replace('},"', '},\n"') + "\n", encoding="utf-8")
+        os.replace(new, path)
+
+    def missing(self, wanted: Sequence[tuple[S, int]]) -> list[tuple[S, int]]:
+        """What has to be computed of settings with their numbers of repetitions, the first one of every setting first."""
+        cells = [(setting, number) for setting, repetitions in wanted for number in range(repetitions)]
+        done = {setting: self.read(setting) for setting, _ in wanted}
+        return sorted((cell for cell in cells if cell[1] not in done[cell[0]]), key=lambda cell: cell[1])
