@@ -35,8 +35,8 @@ def self_train(method: str, declared: Declared, split: Split, fresh: np.ndarray,
     approximation = "ep" if method == EP else "laplace"
     settings = Settings(criterion, with_prior, find_rule("predicted"), rng, approximation, absolute=False)
     judged = np.append(split.test.positions, fresh)
-    plan, history = Plan(None, 1, [], None, 1.0, HeldOut(judged, declared.table.y[judged])), History()
-    run = Run(declared.scorer, settings, plan, split.labeled, split.candidates, history)
+    plan = Plan(None, 1, [], None, 1.0, HeldOut(judged, declared.table.y[judged]))
+    run = Run(declared.scorer, settings, plan, split.labeled, split.candidates, History())
     design, y = declared.design[split.labeled.positions], split.labeled.codes
     left_out = [left_out_score(declared.scorer.fit(split.labeled), design, y)]
 
@@ -45,10 +45,10 @@ def self_train(method: str, declared: Declared, split: Split, fresh: np.ndarray,
         left_out.append(left_out_score(run.mode, design, y))
 
     run.go(note)
-    steps, n_test = history.steps, len(split.test.positions)
+    history, n_test = run.history, len(split.test.positions)
     return Curve(
-        order=np.array([step["candidate"] for step in steps], dtype=int),
-        codes=np.array([step["code"] for step in steps], dtype=int),
+        order=np.array([step["candidate"] for step in history.steps], dtype=int),
+        codes=np.array([step["code"] for step in history.steps], dtype=int),
         right=np.array([right[:n_test].sum() for right in history.right], dtype=int),
         fresh=np.array([right[n_test:].sum() for right in history.right], dtype=int),
         log_score=np.array([model["log_score"] for model in history.models]),
