@@ -38,6 +38,7 @@ from pymc_bpls.runs import (
     history_dataset,
     labeled_dataset,
     read_history,
+    unedited,
     verdict,
 )
 from pymc_bpls.scoring import Scorer, Settings
@@ -109,6 +110,8 @@ class BPLS:
     40
     """
 
+    _audited: tuple[str, ...] = AUDITED
+
     def __init__(
         self,
         model: Any = None,
@@ -169,6 +172,14 @@ class BPLS:
             warnings.warn(
                 f'"{self._problem.name}" is a Beta-Binomial of one trial a row, which says nothing about its concentration. '
                 "That follows its prior alone; pm.Bernoulli is the same model without it.",
+                BPLSWarning,
+                stacklevel=3,
+            )
+
+        if self._problem.lags_hidden_labels:
+            warnings.warn(
+                f'The data holds the labels of "{self._problem.name}" one row later, with -1 where there is none, as a value. '
+                "For a lag make it of the pm.Data that is observed, pt.concatenate([[0], y[:-1]]).",
                 BPLSWarning,
                 stacklevel=3,
             )
@@ -446,24 +457,25 @@ class BPLS:
         ('MaxRounds: 5 rounds are done', 5)
         """
         check_table(run, self._problem)
-        history, labeled = read_history(run, self._problem)
-        attrs = {str(name): value for name, value in run.attrs.items() if name not in ("stop_reason", "verdict")}
-        name = criterion or attrs["criterion"]
-        settings = _for_runs(find_settings(name, attrs["approximation"], attrs["expansion"], attrs["labels"], random_seed))
-        if random_seed is None:
-            settings = replace(settings, rng=read_generator(run))
-        scorer, test_set = read_test(kept_test(run, test, self._problem.source.n_rows), self._scorer)
-        rules = read_rules(stop)
-        aside = self._aside(kept_aside(run, rules))
-        shares = attrs["class_balance"]
-        balance = None if isinstance(shares, str) else ClassBalance(np.asarray(shares, dtype=float))
-        weight = read_weight(attrs["pseudo_weight"], pseudo_weight)
-        plan = Plan(rounds, int(attrs["batch_size"]), rules, balance, weight, test_set, aside)
-        left = np.setdiff1d(self._problem.table.candidates, labeled.positions)
-        if test_set is not None:
-            left = np.setdiff1d(left, test_set.positions)
-        theta = run["unconstrained"]["mode"].to_numpy()
-        begun = Run(scorer, settings, plan, labeled, left, history, warm=read_warm(run, labeled), theta=theta)
+        with unedited():
+            history, labeled = read_history(run, self._problem)
+            attrs = {str(name): value for name, value in run.attrs.items() if name not in ("stop_reason", "verdict")}
+            name = criterion or attrs["criterion"]
+            settings = _for_runs(find_settings(name, attrs["approximation"], attrs["expansion"], attrs["labels"], random_seed))
+            if random_seed is None:
+                settings = replace(settings, rng=read_generator(run))
+            scorer, test_set = read_test(kept_test(run, test, self._problem.source.n_rows), self._scorer)
+            rules = read_rules(stop)
+            aside = self._aside(kept_aside(run, rules))
+            shares = attrs["class_balance"]
+            balance = None if isinstance(shares, str) else ClassBalance(np.asarray(shares, dtype=float))
+            weight = read_weight(attrs["pseudo_weight"], pseudo_weight)
+            plan = Plan(rounds, int(attrs["batch_size"]), rules, balance, weight, test_set, aside)
+            left = np.setdiff1d(self._problem.table.candidates, labeled.positions)
+            if test_set is not None:
+                left = np.setdiff1d(left, test_set.positions)
+            theta = run["unconstrained"]["mode"].to_numpy()
+            begun = Run(scorer, settings, plan, labeled, left, history, warm=read_warm(run, labeled), theta=theta)
         return self._finish(begun, attrs, progressbar)
 
     def exact(
@@ -522,7 +534,7 @@ class BPLS:
 
     def audit(
         self,
-        criteria: Sequence[str | Criterion] = AUDITED,
+        criteria: Sequence[str | Criterion] | None = None,
         exact: Any = None,
         *,
         labels: str | LabelRule = "predicted",
@@ -558,7 +570,7 @@ class BPLS:
         CriterionError
             A criterion is unknown, or `exact=` does not fit the candidates.
         """
-        forms = read_forms(criteria)
+        forms = read_forms(self._audited if criteria is None else criteria)
         if exact is not None and exact_kwargs:
             raise CriterionError(f"exact= is given, and so is {', '.join(exact_kwargs)}=. Leave one of them out.")
         if not (isinstance(top, int | np.integer) and top >= 1):

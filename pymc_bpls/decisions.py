@@ -174,7 +174,7 @@ def find_rule(labels: str | LabelRule) -> LabelRule:
         return Hurwicz(float(found[1]))
     if not isinstance(labels, str) or labels not in RULES:
         known = ", ".join(map(repr, RULES))
-        raise CriterionError(f"labels={labels!r} is no rule. Use one of {known}, or Hurwicz(alpha).")
+        raise CriterionError(f'labels="{labels}" is unknown. Use one of {known}, or Hurwicz(alpha).')
     return RULES[labels]
 
 

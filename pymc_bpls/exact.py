@@ -181,7 +181,10 @@ def _evidence(scorer: Scorer, labeled: Labeled, draws: np.ndarray, rng: np.rando
 
 @dataclass(frozen=True)
 class ExactValues:
-    """Averages of what `codes` (m,) or (m, K) stand for, log Z of what they lack, or None, and where they are from."""
+    """Averages of what `codes` (m,) or (m, K) stand for, log Z of what they lack, or None, and where they are from.
+
+    Where they are `absolute`, they lack nothing.
+    """
 
     averages: Averages
     codes: np.ndarray
@@ -191,6 +194,7 @@ class ExactValues:
     source: str
     proposal: str | None = None
     pareto_k: float | None = None
+    absolute: bool = False
 
 
 @singledispatch
@@ -226,8 +230,10 @@ def exact_tree(
         "source": found.source,
         "table": scorer.problem.fingerprint,
     }
+    name = "log_ppp" if k == 2 else "log_evidence"
+    if found.absolute:
+        result = result.rename(log_predictive=name)
     if found.normaliser is not None:
-        name = "log_ppp" if k == 2 else "log_evidence"
         result[name] = result["log_predictive"] + found.normaliser.value
         attrs |= {"log_normalizer": found.normaliser.value, "log_normalizer_error": found.normaliser.error}
     if found.proposal is not None:

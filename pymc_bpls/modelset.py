@@ -65,11 +65,12 @@ class ModelSet(BPLS):
 
     def __init__(self, models: Any, rule: ModelRule | None = None, *, predictor: str = BEST, **declared: Any) -> None:
         rule = GammaMaximin() if rule is None else rule
+        models = _named(models)
         if not isinstance(rule, ModelRule):
             raise CriterionError(
                 f"rule={rule!r} is no rule. Give GammaMaximin(), LeastFavorable(), SumRule() or Penalised(weight)."
             )
-        self.members = _declared(_named(models), declared)
+        self.members = _declared(models, declared)
         names = tuple(self.members)
         if predictor not in (BEST, *names):
             raise CriterionError(f'predictor="{predictor}" is no member. Use "best" or one of {", ".join(names)}.')
@@ -100,6 +101,8 @@ class ModelSet(BPLS):
     def _set(self) -> SetScorer:
         assert isinstance(self._scorer, SetScorer)
         return self._scorer
+
+    _audited = ("ppp", "ppp[ep]", "ppp[vi]", "marginal_likelihood")
 
     def _warn_of_modes(self) -> None:
         for member in self.members.values():
@@ -139,12 +142,19 @@ def _named(models: Any) -> dict[str, Any]:
     """Models by name."""
     if isinstance(models, Mapping):
         named = {str(name): model for name, model in models.items()}
+        if len(named) < len(models):
+            raise ModelError(
+                f"models= has names that are the same as text: {list(models)}. Give each member a name of its own."
+            )
     elif isinstance(models, Sequence) and not isinstance(models, str):
         named = {f"model {number}": model for number, model in enumerate(models, 1)}
     else:
         raise ModelError(f"models= is a {type(models).__name__}. Give a list of models, or a mapping from names to them.")
     if not named:
         raise ModelError("models= is empty. Give one model or more.")
+    nested = [name for name, model in named.items() if isinstance(model, ModelSet)]
+    if nested:
+        raise ModelError(f'Member "{nested[0]}" is a set itself. Give its members to one set: {{**inner.members, ...}}.')
     wrong = [name for name in named if "/" in name or name == BEST or not name]
     if wrong:
         raise ModelError(f'A member cannot be called "{wrong[0]}". Give it another name, without "/".')
@@ -154,6 +164,8 @@ def _named(models: Any) -> dict[str, Any]:
 def _declared(models: Mapping[str, Any], declared: Mapping[str, Any]) -> dict[str, BPLS]:
     """Each as a BPLS; what is to be warned of in the table is said of the first."""
     members: dict[str, BPLS] = {}
+    if declared and all(isinstance(model, BPLS) for model in models.values()):
+        raise ModelError(f"{', '.join(declared)}= is for models, and all members are BPLS objects. Give it to BPLS.")
     for name, model in models.items():
         with in_the_name_of(name), warnings.catch_warnings():
             if members:
@@ -169,6 +181,7 @@ def _check(members: Mapping[str, BPLS], rule: ModelRule) -> None:
         ("labels", lambda problem: problem.table.codes),
         ("candidates", lambda problem: problem.table.candidates),
         ("classes", lambda problem: problem.classes.names),
+        ("indices", lambda problem: np.asarray(problem.table.index)),
     ]
     if rule.at_mle:
         shared.append(("parameters", lambda problem: np.array(problem.density.parameters.labels)))

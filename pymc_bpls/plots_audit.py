@@ -116,6 +116,8 @@ def plot_scores(scores: xr.Dataset | Mapping[str, xr.Dataset], *, top: int = 15,
     numpy.ndarray of matplotlib Axes, shape (1 or 2,)
     """
     several = {str(scores.attrs.get("criterion", "score")): scores} if isinstance(scores, xr.Dataset) else dict(scores)
+    if not several or not all(isinstance(each, xr.Dataset) and "score" in each for each in several.values()):
+        raise CriterionError("scores= holds no scores. Give what score() returned, or a mapping from names to that.")
     first = next(iter(several.values()))
     best = _by_candidate(first)
     order = best.argsort(kind="stable")[::-1][: min(top, int(np.isfinite(best).sum()))]

@@ -10,6 +10,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from pymc_bpls.errors import CriterionError
 from pymc_bpls.plots import COLOURS, legend_above, tidy, unit_of
 
 _GREY = "0.45"
@@ -53,6 +54,8 @@ def plot_self_training(run: xr.DataTree, *, axes: Any = None) -> np.ndarray:
     >>> [panel.get_ylabel() for panel in bpls.plot_self_training(run)][0]
     'score of the chosen row\\n("probability", probability)'
     """
+    if not (isinstance(run, xr.DataTree) and {"history", "curve"} <= set(run.children)):
+        raise CriterionError(f"A {type(run).__name__} is no run. Give one that self_train or resume returned.")
     drawn, last = _panels_of(run), run["history"].sizes["step"]
     grid = _own_panels(len(drawn)) if axes is None else np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
     if grid.size != len(drawn):

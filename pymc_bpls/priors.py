@@ -19,6 +19,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.distribution import support_point
+from pymc.distributions.transforms import _default_transform
 from pymc.distributions.transforms import log as log_transform
 from pytensor.graph.basic import Variable
 
@@ -101,13 +102,21 @@ def prior_set(
     if any(factor <= 0 for factor in scales):
         raise ModelError(f"scale={scales} holds a factor that is not positive. Give factors such as 0.5, 1 and 2.")
     variants = [Variant(model, name, factor, shift) for factor, shift in product(scales, shifts)]
-    return {variant.label: variant for variant in variants}
+    named = {variant.label: variant for variant in variants}
+    if len(named) < len(variants):
+        raise ModelError(
+            f"scale={scales} or location={shifts} holds numbers that six digits cannot tell apart. Space them out."
+        )
+    return named
 
 
 def _numbers(given: Any, what: str) -> list[float]:
-    values = np.atleast_1d(np.asarray(given))
+    try:
+        values = np.atleast_1d(np.asarray(given))
+    except ValueError:
+        values = np.empty((0, 0))
     if values.ndim != 1 or not values.size or values.dtype.kind not in "iuf" or not np.isfinite(values).all():
-        raise ModelError(f"{what}={given!r} is no list of finite numbers. Give one or more.")
+        raise ModelError(f"{what}={given!r} is no list of finite numbers. Give one or more plain numbers.")
     if len(set(values.tolist())) < len(values):
         raise ModelError(f"{what}={given!r} holds a number twice. Give each once.")
     return [float(value) for value in values]
@@ -118,11 +127,13 @@ def _check(model: pm.Model, name: str, shifts: list[float]) -> None:
     if not isinstance(model, pm.Model):
         raise ModelError(f"model= is a {type(model).__name__}. Give the pymc.Model whose prior is to vary.")
     free = {rv.name: rv for rv in model.free_RVs}
-    if name not in free:
+    if not isinstance(name, str) or name not in free:
         raise ModelError(f'"{name}" is no free variable of the model, which has {sorted(free)}. Name one of these.')
     if type(free[name].owner.op).__name__ in IMPROPER:
         raise ModelError(f'The prior of "{name}" is improper, so that it has no scale. Give it a proper one.')
     transform = model.rvs_to_transforms[free[name]]
+    if transform is None and _default_transform(free[name].owner.op, free[name]) is not None:
+        raise ModelError(f'"{name}" is bounded and declared without its transform. Declare it with the default one.')
     if transform is None:
         return
     if not isinstance(transform, type(log_transform)):

@@ -75,6 +75,15 @@ class Problem:
         """What holds the labels in the model's graph."""
         return self.source.label
 
+    @property
+    def lags_hidden_labels(self) -> bool:
+        """Whether a row's data is the label of the row before, −1 for those that have none."""
+        codes, values = self.table.codes, self.classes.values
+        if values.ndim != 1 or (codes[:-1] >= 0).all():
+            return False
+        labels = np.where(codes >= 0, values[codes], -1)[:-1]
+        return any(data.ndim == 1 and np.array_equal(data[1:], labels) for data in self.density.data[1:])
+
     @cached_property
     def hierarchy(self) -> list[tuple[str, str]]:
         """Free variables whose prior density depends on another free variable."""

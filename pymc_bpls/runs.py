@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from pymc_bpls.errors import CriterionError
+from pymc_bpls.errors import BPLSError, CriterionError
 from pymc_bpls.problem import Problem
 from pymc_bpls.rows import Labeled
 
@@ -139,6 +140,19 @@ def held_out_dataset(positions: np.ndarray, codes: np.ndarray, history: History,
         },
         coords={"row": positions},
     )
+
+
+@contextmanager
+def unedited() -> Iterator[None]:
+    """Say so where a run lacks what every run has, or holds what none does."""
+    try:
+        yield
+    except BPLSError:
+        raise
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise CriterionError(
+            f"run= is not as self_train left it ({type(error).__name__}: {error}). Give what it returned, or all of its file."
+        ) from error
 
 
 def check_table(run: xr.DataTree, problem: Problem) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ import numpy as np
 import xarray as xr
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pymc_bpls.errors import BPLSError, CriterionError, LabelError, RowError
+from pymc_bpls.errors import BPLSError, BPLSWarning, CriterionError, LabelError, RowError
 from pymc_bpls.laplace import Mode
 from pymc_bpls.rows import Labeled
 from pymc_bpls.runs import History, seen_by_rules, won_and_lost
@@ -134,6 +135,12 @@ class Run:
             if not self.history.models:
                 raise
             return "interrupted"
+        except Exception as error:  # of the user's own rule, weight or formula: what was done is not lost
+            if not self.history.steps:
+                raise
+            reason = f"round {done + 1} failed with {type(error).__name__}: {error}"
+            warnings.warn(f"The run ended early: {reason}. What was done until then is returned.", BPLSWarning, stacklevel=4)
+            return reason
 
     def _refit(self) -> None:
         """Fit on D and record the model."""

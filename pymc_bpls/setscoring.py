@@ -14,7 +14,6 @@ import numpy as np
 import xarray as xr
 
 from pymc_bpls.averages import Averages, average_options
-from pymc_bpls.bridge import LogRatio
 from pymc_bpls.compiled import Compiler
 from pymc_bpls.decisions import Options, Weighing
 from pymc_bpls.errors import BPLSError, CriterionError, ModeError
@@ -150,7 +149,10 @@ class SetScorer(Scorer):
         try:
             mle = self.members[0].given(labeled).engine.fit(labeled, prior=False).theta
         except ModeError as error:
-            raise CriterionError(f"{self.rule.name} needs a maximum likelihood estimate. {error}") from error
+            raise CriterionError(
+                f"{self.rule.name} needs a maximum likelihood estimate of D, and there is none: rows are separated, or the "
+                "likelihood does not identify all parameters. Use GammaMaximin()."
+            ) from error
         log_prior = [float(member.engine.density.prior(jnp.asarray(mle))) for member in self.members]
         return Members(self.dimension, np.array(log_prior))
 
@@ -218,20 +220,23 @@ def _(scorer: SetScorer, labeled: Labeled, k: int, method: Method, options: Opti
         for name, run in zip(scorer.names, runs, strict=True)
         for group, held in run.groups.items()
     }
-    groups["/members"] = xr.Dataset(
-        {"value": (("member", "candidate", "label")[: combined.ndim], combined)}, coords={"member": list(scorer.names)}
+    codes = options.codes if weighing is None else weighing.codes
+    groups["/member_values"] = xr.Dataset(
+        {"value": (("member", "candidate", "label")[: combined.ndim], combined)},
+        coords={"member": list(scorer.names), **scorer.problem.coords(options.candidates, codes)},
     )
     reasons = [f"of {name}: {reason}" for name, run in zip(scorer.names, runs, strict=True) for reason in run.reasons]
     worst = [run.draws.pareto_k for run in runs if run.draws.pareto_k is not None]
     source = f"{len(runs)} members, each by {runs[0].source}"
     return ExactValues(
         total,
-        options.codes if weighing is None else weighing.codes,
-        LogRatio(0.0, 0.0),
+        codes,
+        None,
         groups,
         reasons,
         source,
         pareto_k=max(worst) if worst else None,
+        absolute=True,
     )
 
 

@@ -136,7 +136,10 @@ class NoGain:
             if not 0 < self.rows < 1:
                 raise CriterionError(f"NoGain(rows={self.rows!r}) is no share of the labeled rows. Give one between 0 and 1.")
             return
-        positions = np.asarray(self.rows)
+        try:
+            positions = np.asarray(self.rows)
+        except ValueError:
+            positions = np.empty(0)
         if positions.ndim != 1 or positions.dtype.kind not in "iu" or not len(positions):
             raise CriterionError(
                 f"NoGain(rows={self.rows!r}) names no rows. Give a share or integer positions of labeled rows."
@@ -223,10 +226,11 @@ def read_rules(stop: Any) -> list[Stop]:
         One of them cannot be called, or two set rows aside.
     """
     rules = [] if stop is None else list(stop) if isinstance(stop, list | tuple) else [stop]
-    wrong = [rule for rule in rules if not callable(rule)]
+    wrong = [rule for rule in rules if not callable(rule) or isinstance(rule, type)]
     if wrong:
         raise CriterionError(
-            f"stop= holds {wrong[0]!r}, which is no rule. Give callables from the history to a reason or None."
+            f"stop= holds {wrong[0]!r}, which is no rule. "
+            "Give objects as MaxRounds(5), or functions from the history to a reason or None."
         )
     if sum(isinstance(rule, NoGain) for rule in rules) > 1:
         raise CriterionError("stop= holds NoGain more than once, and a run sets rows aside once. Give one of them.")

@@ -149,7 +149,7 @@ def test_no_degree_of_optimism(alpha):
 
 @pytest.mark.parametrize("labels", ("best", "Hurwicz(much)", 3, None))
 def test_a_rule_that_is_unknown(small, labels):
-    with pytest.raises(bpls.CriterionError, match="is no rule"):
+    with pytest.raises(bpls.CriterionError, match="is unknown"):
         small.score(labels=labels)
     assert find_rule("Hurwicz(0.25)") == bpls.Hurwicz(0.25)
 

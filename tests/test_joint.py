@@ -312,3 +312,11 @@ def test_what_needs_single_rows_is_refused(pls):
         BPLSClassifier(lambda X, y: lagged(X[:, 0], y)).fit(x[:, None], Y)
     with pytest.raises(RowError, match="cannot be evaluated apart from its table"):
         pls.self_train(test=({"x": x[:2]}, [0, 1]), progressbar=False)
+
+
+def test_a_lag_made_outside_the_model_is_warned_of():
+    y = np.array([0, 1, 1, 0, 1, 0, -1, -1, -1])
+    with pm.Model() as model:
+        pm.Bernoulli("label", logit_p=pm.Normal("phi", 0, 1) * np.r_[0.0, y[:-1]], observed=y)
+    with pytest.warns(bpls.BPLSWarning, match="one row later, with -1 where there is none"):
+        bpls.BPLS(model)

@@ -129,7 +129,8 @@ def test_exact_counterparts_of_model_classes_rank_as_scores_do(classes, rule):
 
 
 def assert_exact_ranks_alike(pls, run):
-    assert run.attrs["reliable"]
+    assert run.attrs["reliable"] and "log_normalizer" not in run.attrs and "log_predictive" not in run["exact"]
+    assert run["member_values"]["value"].dims == ("member", "candidate")
     scores, exact = pls.score(), run["exact"]
     assert kendalltau(scores["score"], exact["log_ppp"])[0] > 0.95
     np.testing.assert_allclose(scores["log_ppp"], exact["log_ppp"], atol=0.25)
@@ -258,12 +259,17 @@ def test_what_is_refused(priors, small, table, sim1_informed):
         ({}, "models= is empty"),
         ("model", "models= is a str"),
         ({"a/b": small}, "cannot be called"),
+        ({1: small, "1": small}, "names that are the same as text"),
+        ({"set": bpls.ModelSet([small])}, "is a set itself"),
+        ({"one": small, "other": bpls.BPLS(reference.logistic(X, y), index=np.arange(26)[::-1])}, "have different indices"),
         ({"one": 3}, 'Member "one": model= is a int'),
     ):
         with pytest.raises(bpls.ModelError, match=message):
             bpls.ModelSet(models)
     with pytest.raises(bpls.CriterionError, match="is no rule"):
         bpls.ModelSet([small], "maximin")
+    with pytest.raises(bpls.ModelError, match="all members are BPLS objects"):
+        bpls.ModelSet([small], unlabeled=[20])
     with pytest.raises(bpls.CriterionError, match="is no member"):
         bpls.ModelSet([small], predictor="best one")
     with pytest.raises(bpls.CriterionError, match="no price"):

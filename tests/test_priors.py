@@ -100,6 +100,13 @@ def bounded():
     return model
 
 
+def untransformed():
+    with pm.Model() as model:
+        v = pm.LogNormal("v", 0, 1, default_transform=None)
+        pm.Bernoulli("label", logit_p=v * X[:, 1], observed=Y)
+    return model
+
+
 @pytest.mark.parametrize(
     ("model", "name", "change", "message"),
     (
@@ -112,8 +119,14 @@ def bounded():
         (reference.logistic(X, Y, flat=True), "b", {"scale": [2]}, "improper, so that it has no scale"),
         (bounded(), "p", {"scale": [2]}, "neither unbounded nor positive"),
         ("model", "beta", {"scale": [2]}, "model= is a str"),
+        (untransformed(), "v", {"scale": [2]}, "bounded and declared without its transform"),
+        (normal(), "beta", {"scale": [1, 1.0000001]}, "six digits cannot tell apart"),
+        (normal(), "beta", {"scale": [[1, 2], [3]]}, "no list of finite numbers"),
     ),
-    ids=("unknown", "zero", "empty", "text", "twice", "positive", "flat", "bounded", "no model"),
+    ids=(
+        *("unknown", "zero", "empty", "text", "twice", "positive", "flat", "bounded", "no model"),
+        *("untransformed", "near", "ragged"),
+    ),
 )
 def test_what_is_refused(model, name, change, message):
     with pytest.raises(bpls.ModelError, match=message):

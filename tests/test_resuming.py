@@ -21,6 +21,16 @@ from pymc_bpls.sharing import LIBRARY
 ENGINES = [name for name, module in (("h5netcdf", "h5netcdf"), ("netcdf4", "netCDF4")) if importlib.util.find_spec(module)]
 N, TEST = 12, np.arange(20, 26)
 QUIET = {"progressbar": False}
+
+
+@pytest.fixture(autouse=True)
+def _ctrl_c_interrupts():
+    """Also where the suite itself was started with SIGINT ignored, as shells do in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 RUNS = {
     "ppp": {},
     "ppp by EP": {"approximation": "ep"},
@@ -213,3 +223,20 @@ def test_a_resumed_run_that_is_interrupted_at_once_is_the_run_as_it_was(small, t
     assert again.attrs["stop_reason"] == "interrupted"
     again.attrs["stop_reason"] = part.attrs["stop_reason"]
     same(again, part)
+
+
+def test_what_a_failing_function_of_the_user_had_before_is_kept(small):
+    def fails(history):
+        return {}["reason"] if history.sizes["step"] == 2 else None
+
+    with pytest.warns(bpls.BPLSWarning, match="round 3 failed with KeyError: 'reason'"):
+        run = small.self_train(stop=fails, progressbar=False)
+    assert run["history"].sizes["step"] == 2 and "failed with KeyError" in run.attrs["stop_reason"]
+
+
+@pytest.mark.parametrize("group", ("state", "unconstrained"))
+def test_an_edited_run_is_refused_in_words(small, group):
+    run = small.self_train(rounds=1, progressbar=False)
+    del run[group]
+    with pytest.raises(CriterionError, match="not as self_train left it"):
+        small.resume(run, rounds=1, **QUIET)

@@ -201,7 +201,12 @@ def test_a_rule_that_gives_no_reason_is_refused(small, reason):
 
 
 @pytest.mark.parametrize(
-    ("stop", "message"), [("soon", "'soon', which is no rule"), ([NoGain(), NoGain([1])], "NoGain more than once")]
+    ("stop", "message"),
+    [
+        ("soon", "'soon', which is no rule"),
+        (NoGain, "NoGain'>, which is no rule"),
+        ([NoGain(), NoGain([1])], "NoGain more than once"),
+    ],
 )
 def test_what_is_no_set_of_rules_is_refused(small, stop, message):
     with pytest.raises(CriterionError, match=message):
