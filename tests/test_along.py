@@ -139,6 +139,7 @@ def test_interrupting_returns_what_was_audited(small, monkeypatch):
     assert "Interrupted" in str(audit)
 
 
+@pytest.mark.slow
 def test_nuts_takes_over_where_importance_sampling_is_not_to_be_trusted(small):
     from pymc_bpls.exact import Nuts, Psis, PsisElseNuts
 

@@ -81,7 +81,7 @@ def test_two_classes_of_exact_values_tie_at_one_half_and_turn_round_below(sim1_i
 
 @pytest.mark.parametrize(
     ("method", "labels"),
-    (("psis", bpls.Hurwicz(0.7)), ("psis", Expected()), ("nuts", bpls.Hurwicz(0.2))),
+    (("psis", bpls.Hurwicz(0.7)), ("psis", Expected()), pytest.param("nuts", bpls.Hurwicz(0.2), marks=pytest.mark.slow)),
     ids=("psis-Hurwicz", "psis-expected", "nuts-Hurwicz"),
 )
 def test_exact_counterparts_are_those_of_quadrature_and_rank_alike(sim1, sim1_informed, labels, method):

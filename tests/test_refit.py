@@ -94,6 +94,7 @@ def by_autodiff(pls):
     return other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", STRUCTURED, ids=lambda model: model.__name__)
 def test_structured_and_general_refits_agree_to_1e_8(model):
     pls = declared(model)
