@@ -192,6 +192,7 @@ def test_one_table_and_a_pool_have_the_same_scores(name):
     np.testing.assert_array_equal(one["pseudo_label"], pooled["pseudo_label"])
 
 
+@pytest.mark.slow
 def test_two_rounds_of_self_training_add_two_rows(declared):
     kind, pls = declared
     known = zoo.CANDIDATES[:2]
