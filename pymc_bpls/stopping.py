@@ -285,4 +285,4 @@ def _is_count(value: Any, least: int) -> bool:
 
 
 def _is_finite(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(value))
+    return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
