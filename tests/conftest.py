@@ -3,6 +3,8 @@
 from functools import cache
 
 import jax
+import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import reference
@@ -22,6 +24,15 @@ def _what_other_workers_compiled(tmp_path_factory, worker_id):
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+@pytest.fixture
+def no_style_is_changed():
+    """Figures are closed after a test, and global settings are what they were."""
+    before = dict(matplotlib.rcParams)
+    yield
+    plt.close("all")
+    assert dict(matplotlib.rcParams) == before
 
 
 @cache

@@ -11,12 +11,7 @@ import pymc_bpls as bpls
 matplotlib.use("agg")
 
 
-@pytest.fixture(autouse=True)
-def _close():
-    before = dict(matplotlib.rcParams)
-    yield
-    plt.close("all")
-    assert dict(matplotlib.rcParams) == before
+pytestmark = pytest.mark.usefixtures("no_style_is_changed")
 
 
 @pytest.fixture(scope="module")

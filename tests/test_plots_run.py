@@ -16,12 +16,7 @@ matplotlib.use("agg")
 TEST = np.arange(20, 26)
 
 
-@pytest.fixture(autouse=True)
-def _close():
-    before = dict(matplotlib.rcParams)
-    yield
-    plt.close("all")
-    assert dict(matplotlib.rcParams) == before
+pytestmark = pytest.mark.usefixtures("no_style_is_changed")
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pymc as pm
+import xarray as xr
 from sklearn.preprocessing import SplineTransformer
 
 import pymc_bpls as bpls
@@ -55,8 +56,8 @@ def load(source: str, features: int | None = None) -> Table:
     return Table(*_arrays(bpls.load_dataset(source)))
 
 
-def _arrays(data: object) -> tuple[np.ndarray, np.ndarray]:
-    return data["X"].to_numpy(), data["y"].to_numpy()  # type: ignore[index]
+def _arrays(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    return data["X"].to_numpy(), data["y"].to_numpy()
 
 
 def _curved(features: int) -> Table:
