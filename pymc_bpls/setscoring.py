@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -26,6 +26,7 @@ from pymc_bpls.rows import Labeled
 from pymc_bpls.scoring import Scorer, Settings, Warm
 
 BEST = "best"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -83,19 +84,21 @@ class SetScorer(Scorer):
         """For each member."""
         return replace(self, members=tuple(member.with_memory(chunk_bytes) for member in self.members))
 
-    def each(self) -> Iterator[tuple[int, Scorer]]:
-        """The members by number; what one of them refuses is refused in its name."""
+    def of_each(self, do: Callable[[int, Scorer], T]) -> list[T]:
+        """`do` of the members and their numbers; what one of them refuses is refused in its name."""
+        found = []
         for number, member in enumerate(self.members):
             with in_the_name_of(self.names[number]):
-                yield number, member
+                found.append(do(number, member))
+        return found
 
     def fit(self, labeled: Labeled, start: np.ndarray | None = None) -> Mode:
         """The members' modes, each from its model's own start."""
-        return self._predicting([member.fit(labeled) for _, member in self.each()])
+        return self._predicting(self.of_each(lambda _, member: member.fit(labeled)))
 
     def base(self, settings: Settings, labeled: Labeled, start: np.ndarray | None = None) -> Mode:
         """The members' modes, or centres of approximations."""
-        return self._predicting([member.base(settings, labeled) for _, member in self.each()])
+        return self._predicting(self.of_each(lambda _, member: member.base(settings, labeled)))
 
     def _predicting(self, modes: Sequence[Mode]) -> SetMode:
         by_evidence = int(np.argmax([mode.log_integral for mode in modes]))
@@ -120,7 +123,7 @@ class SetScorer(Scorer):
         assert isinstance(mode, SetMode)
         name = _absolute_name(settings)
         settings, apart = replace(settings, absolute=True), replace(options, weigh=None)
-        results = [member.score_options(settings, labeled, mode.members[number], apart)[0] for number, member in self.each()]
+        results = self.of_each(lambda number, member: member.score_options(settings, labeled, mode.members[number], apart)[0])
         dims = results[0]["score"].dims
         values = np.stack([result[name].to_numpy() for result in results])
         combined, weighing, decision = self._decide(values, options, labeled)
@@ -200,10 +203,10 @@ def _disagreement(value: np.ndarray, values: np.ndarray) -> str:
 @exact_values.register
 def _(scorer: SetScorer, labeled: Labeled, k: int, method: Method, options: Options) -> ExactValues:
     """The rule's value of the members' exact ones; the members' runs are independent, and their normalisers have errors too."""
-    runs = [method(member.given(labeled), labeled, k) for _, member in scorer.each()]
+    runs = scorer.of_each(lambda _, member: method(member.given(labeled), labeled, k))
     apart = replace(options, weigh=None)
     found: list[Averages] = []
-    for number, member in scorer.each():
+    for number, member in enumerate(scorer.members):
         averages, _ = average_options(member.given(labeled).engine, runs[number].draws, apart)
         level = runs[number].normaliser
         if level is None:

@@ -287,3 +287,13 @@ def test_the_shortcut_needs_an_estimate_and_one_set_of_parameters(classes):
         bpls.ModelSet([separated], bpls.LeastFavorable()).score()
     with pytest.raises(bpls.ModelError, match="different parameters"):
         bpls.ModelSet(classes, bpls.LeastFavorable())
+
+
+def test_what_a_member_refuses_is_refused_in_its_name(small, table):
+    X, y, _ = table
+    with pm.Model() as centered:
+        spread = pm.HalfNormal("spread", 1)
+        effect = pm.Normal("effect", 0, spread, shape=3)
+        pm.Bernoulli("label", logit_p=effect[np.arange(26) % 3] + X[:, 1], observed=y)
+    with pytest.raises(bpls.ModeError, match='Member "centered": The log-posterior has no finite mode'):
+        bpls.ModelSet({"plain": small, "centered": centered}).score()
