@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import reference
 from scipy import stats
@@ -22,6 +23,7 @@ from pymc_bpls.selftraining import HeldOut
 from validation.paper import __main__ as command
 from validation.paper import methods, original
 from validation.paper.figure import figures
+from validation.paper.flat import flat
 from validation.paper.glm import fit
 from validation.paper.hypotheses import NOT, SUPPORTED, UNDECIDED, hypotheses
 from validation.paper.original import Original, Round
@@ -345,6 +347,29 @@ def test_the_report_says_what_the_records_hold(tmp_path):
     assert any("around the truth, sd 0.1" in line for line in priors)
 
 
+def test_the_advantage_of_the_original_ppp_is_split_into_that_of_random_selection_and_its_own(tmp_path):
+    held = summaries({ORIGINAL: 3.0, GLM_RANDOM: 2.0, GLM_PROBABILITY: 1.0}, (REAL[0], REAL[3]))
+    write(held, tmp_path / "paper.md", {})
+    text = (tmp_path / "paper.md").read_text()
+    # noise is that of a repetition, not of a method
+    assert (
+        "| probability by `glm` | oracle | 2 settings | **+2.0 [+2.0, +2.0]** | **+1.0 [+1.0, +1.0]** | **+1.0 [+1.0, +1.0]** |"
+        in text
+    )
+    assert "what the criterion adds is **+1.0 [+1.0, +1.0]**." in text
+
+
+def test_the_flat_table_has_a_row_for_every_method_against_its_own_kind():
+    (setting,) = (each for each in QUICK if each.source == "cars")
+    held = Summary(setting, {number: fake(setting, number, {EP: 5.0, RANDOM: 2.0, GLM_RANDOM: 1.0}) for number in range(4)})
+    table = flat([held]).set_index("method")
+    assert list(table.index) == list(setting.methods) and (table["R"] == 4).all() and (table["parameters"] == 3).all()
+    gained = table.loc[[EP, ORIGINAL], ["minus_random", "minus_random_low", "minus_random_high"]]
+    np.testing.assert_allclose(gained, [[3.0] * 3, [-1.0] * 3], atol=2e-3)
+    assert table.loc[EP, "final"] - table.loc[EP, "minus_supervised"] == pytest.approx(60, abs=2e-3)
+    assert table["stopped"].isna().to_dict() == {name: name in GLM for name in setting.methods}
+
+
 def test_the_command_computes_what_is_missing_and_writes_the_report(tmp_path, monkeypatch, capsys):
     cells = []
 
@@ -358,6 +383,7 @@ def test_the_command_computes_what_is_missing_and_writes_the_report(tmp_path, mo
     monkeypatch.setattr(command, "repeat", once)
     command.main(["--quick", "--folder", str(tmp_path)])
     assert "Interrupted" in capsys.readouterr().out and (tmp_path / "reports" / "paper.md").exists()
+    assert len(pd.read_csv(tmp_path / "reports" / "paper.csv")) == sum(len(each.methods) for each in QUICK)
     monkeypatch.setattr(command, "repeat", lambda *cell: cells.append((cell[0].key, cell[1])) or fake(*cell, {EP: 1.0}))
     command.main(["--quick", "--folder", str(tmp_path)])
     assert sorted(cells) == sorted((each.key, number) for each in QUICK for number in range(2))

@@ -13,6 +13,7 @@ import matplotlib
 from rich.console import Console
 
 from validation.paper.figure import figures
+from validation.paper.flat import flat
 from validation.paper.repetition import repeat
 from validation.paper.report import write
 from validation.paper.settings import QUICK, SETTINGS, Setting
@@ -26,13 +27,14 @@ HERE = Path(__file__).parents[1]
 
 
 def report(store: Store[Setting], folder: Path) -> Path | None:
-    """Write the report and its figures from what is stored, if anything is."""
+    """Write the report, its figures and its table from what is stored, if anything is."""
     summaries = {each.key: Summary(each, records) for each in SETTINGS if (records := store.read(each))}
     if not summaries:
         return None
     matplotlib.use("Agg")
     path = folder / "paper.md"
     write(summaries, path, figures(summaries, folder))
+    flat(list(summaries.values())).to_csv(path.with_suffix(".csv"), index=False)
     return path
 
 

@@ -27,7 +27,6 @@ the label that the model predicts, until the pool is empty. Where this study dep
   same accuracy with less noise than n/2 test rows; the oracle sees the test rows only, as in the paper. "{CODE}" is the
   design of the authors' script (q = 60 features, of which the first acts), "supplement" the one that the paper describes
   (all features act). The list of the supplement's 20 pairs (n, q) was not at hand; those of the grid are our choice.
-  Abalone and breast cancer have n = 200.
 - The original PPP is an emulation of the authors' code: R's `glm` on raw features (at most 25 steps, dependent columns
   dropped, separated fits as they end), a determinant that underflows, ties to the first row. Its rivals by `glm` are beside it.
 - GAM: cubic splines of every feature with a fixed penalty on roughness, as normal coefficients whose sd is {WIGGLY:g} of the

@@ -116,6 +116,7 @@ REAL = (
     Setting("eeg", 182, methods=MOST_METHODS),
     Setting("mushrooms", 200, methods=(*MOST_METHODS, *FLAT)),
     Setting("breast_cancer", 200, methods=MOST_METHODS),
+    Setting("breast_cancer", 400, methods=LARGE),
 )
 SHARE = tuple(replace(each, unlabeled=0.9, methods=FEW, repetitions=LEAST) for each in (*TABLE_1[:2], *REAL) if each.n > 32)
 STRENGTHS = (0.5, 1.0, 10.0)

@@ -47,6 +47,10 @@ class Summary:
         """Those with a whole run in some repetition."""
         return [name for name in self.setting.methods if any(name in each["runs"] for each in self.records.values())]
 
+    def runs(self, method: str) -> int:
+        """How many whole runs a method has."""
+        return sum(method in each["runs"] for each in self.records.values())
+
     @property
     def broken(self) -> int:
         """How many runs ended early, of those that should not."""
