@@ -25,7 +25,7 @@ from validation.paper import methods, original
 from validation.paper.figure import figures
 from validation.paper.flat import flat
 from validation.paper.glm import fit
-from validation.paper.hypotheses import NOT, SUPPORTED, UNDECIDED, hypotheses
+from validation.paper.hypotheses import hypotheses
 from validation.paper.original import Original, Round
 from validation.paper.repetition import repeat, separated
 from validation.paper.report import write
@@ -57,6 +57,7 @@ from validation.paper.settings import (
 from validation.paper.store import protocol
 from validation.paper.summary import ALONG, FINAL, ORACLE, ORACLE_FRESH, STOPPED, SUPERVISED, Summary, pooled
 from validation.paper.tables import Table, centre, columns, declare, load
+from validation.paper.verdicts import NOT, SUPPORTED, UNDECIDED, Comparison, all_above, all_small, some_above
 from validation.study.intervals import Interval
 from validation.study.splits import Sizes, Split, draw
 from validation.study.store import Store
@@ -330,7 +331,56 @@ def test_verdicts_follow_the_numbers(gains, verdicts):
     held = summaries(gains)
     main = [held[each.key] for each in (*TABLE_1, *REAL, *GRID)]
     # no supervised model is good in these records, so that nothing speaks for or against H1b
-    assert [each.verdict for each in hypotheses(held, main)] == verdicts
+    assert [each.verdict.word for each in hypotheses(held, main)] == verdicts
+
+
+def between(low, high):
+    """A comparison whose interval widens by half when it is corrected."""
+    mean, half = (low + high) / 2, (high - low) / 2
+    one, wide = (Interval(*map(np.array, (mean, width, half / 2))) for width in (half, 1.5 * half))
+    return Comparison(EP, RANDOM, FINAL, 1, one, wide)
+
+
+@pytest.mark.parametrize(
+    ("judge", "intervals", "word", "against"),
+    [
+        # all have to hold: each at the full level
+        (all_above, [(0.1, 4), (1, 3)], SUPPORTED, 0),
+        (all_above, [(-0.1, 4), (1, 3)], UNDECIDED, 0),
+        # that one fails has to be clear after correction
+        (all_above, [(-0.9, 0.9), (1, 3)], UNDECIDED, 0),
+        (all_above, [(-0.5, 0.5), (1, 3)], NOT, 1),
+        (some_above, [(0.1, 4), (-3, 3)], UNDECIDED, 0),
+        (some_above, [(1, 4), (-3, 3)], SUPPORTED, 0),
+        (some_above, [(-0.9, 0.9), (-2, 0.5)], NOT, 2),
+        (all_small, [(-3, 0.9)], SUPPORTED, 0),
+        (all_small, [(-3, 1.1)], UNDECIDED, 0),
+        (all_small, [(1.1, 3)], UNDECIDED, 0),
+        (all_small, [(2, 3)], NOT, 1),
+        (all_above, [], UNDECIDED, 0),
+        (some_above, [], UNDECIDED, 0),
+        (all_small, [], UNDECIDED, 0),
+    ],
+)
+def test_verdicts_on_known_intervals(judge, intervals, word, against):
+    verdict = judge([between(*each) for each in intervals])
+    assert verdict.word == word and len(verdict.against) == against
+
+
+def test_a_verdict_by_another_approximation_is_on_the_settings_that_have_both():
+    held = summaries({EP: 0.0, "ppp": 5.0})
+    main = [held[each.key] for each in (*TABLE_1, *REAL, *GRID)]
+    h1a, _, _, h2b, h3, _ = hypotheses(held, main)
+    assert [h1a.by(method, FINAL, EP, "ppp").word for method in (EP, "ppp")] == [NOT, SUPPORTED]
+    assert h2b.by(EP, ALONG).word == h2b.verdict.word and h3.by("ppp", FINAL, EP, "ppp") is None
+    assert len([each for each in h1a.summaries if each.has("ppp")]) < len(h1a.summaries)
+
+
+def test_the_first_of_a_random_order_is_taken_by_chance():
+    summary = Summary(CARS, {})
+    rng = np.random.default_rng(0)
+    firsts = [np.mean([rng.integers(left) == 0 for left in range(CARS.sizes.candidates, 0, -1)]) for _ in range(20_000)]
+    assert summary.first_by_chance == pytest.approx(100 * np.mean(firsts), abs=0.4) and summary.rounds_valued == 1
 
 
 def test_the_report_says_what_the_records_hold(tmp_path):
@@ -340,8 +390,9 @@ def test_the_report_says_what_the_records_hold(tmp_path):
     assert not re.search(r"\bnan\b", text) and "supported: H1a, H2a, H2b, H3, Table 1" in text
     tables = [part for part in text.split("\n\n") if part.startswith("| setting ")]
     assert len(tables) > 10 and all("| R |" in part.splitlines()[0] for part in tables)
-    assert f"| {REAL[1].title} | 5 | 5 of 5 | 500 | 90.0 | 1.0 | 100.0 | 1 |" in text
-    for address in ("paper_curves.png", "paper_region.png"):
+    assert f"| {REAL[1].title} | 5 | 5 of 5 | 7 of 140 | 500 | 90.0 | 1.0 | 100.0 | 3.9 | 1 of 140 |" in text
+    assert "PPP is **5.0" in text and "points above** the supervised model" in text
+    for address in ("paper_curves.png", "paper_original.png", "paper_region.png"):
         assert f"]({address})" in text and (tmp_path / address).stat().st_size > 10_000
     priors = [line for line in text.splitlines() if line.startswith(f"| {INFORMATIVE[0].title} |")]
     assert any("around the truth, sd 0.1" in line for line in priors)
@@ -352,11 +403,9 @@ def test_the_advantage_of_the_original_ppp_is_split_into_that_of_random_selectio
     write(held, tmp_path / "paper.md", {})
     text = (tmp_path / "paper.md").read_text()
     # noise is that of a repetition, not of a method
-    assert (
-        "| probability by `glm` | oracle | 2 settings | **+2.0 [+2.0, +2.0]** | **+1.0 [+1.0, +1.0]** | **+1.0 [+1.0, +1.0]** |"
-        in text
-    )
-    assert "what the criterion adds is **+1.0 [+1.0, +1.0]**." in text
+    parts = " | ".join(f"**+{points}.0 [+{points}.0, +{points}.0]**" for points in (2, 1, 1))
+    assert f"| all | probability by `glm` | 2 | {parts} | {parts} |" in text
+    assert "by the oracle's stop **1.0 [1.0, 1.0] points above** random selection by the same `glm`." in text
 
 
 def test_the_flat_table_has_a_row_for_every_method_against_its_own_kind():

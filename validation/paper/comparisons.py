@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from validation.paper import prose, words
-from validation.paper.hypotheses import compare
 from validation.paper.settings import (
     BAYESIAN,
     EP,
     FLAT,
     GAM,
+    GLM,
     GLM_PROBABILITY,
     GLM_RANDOM,
     GLM_VARIANCE,
@@ -31,6 +31,7 @@ from validation.paper.settings import (
 from validation.paper.summary import (
     ALONG,
     FINAL,
+    GLM_SUPERVISED,
     LOG_GAIN,
     ORACLE,
     ORACLE_FRESH,
@@ -43,6 +44,7 @@ from validation.paper.summary import (
     pooled,
     weak,
 )
+from validation.paper.verdicts import compare
 from validation.paper.words import Column, accuracy, by_setting, difference, marked
 from validation.study.intervals import LEVEL
 from validation.study.markdown import bullets, table
@@ -105,15 +107,18 @@ def strength(summaries: Mapping[str, Summary]) -> list[str]:
         *((f"{name}, along", cell) for name, cell in (difference(EP, rival, ALONG) for rival in (PROBABILITY, RANDOM))),
     )
     first: Column = ("setting", lambda each: f"{each.setting.title}, sd {each.setting.prior.sd:g}")
-    return ["## Prior strength, from informative to nearly flat", _by_strength(held), by_setting(columns, held, first)]
+    return [
+        "## Prior strength, from informative to nearly flat",
+        _pooled_by_sd(held, (SUPERVISED, RANDOM, PROBABILITY)),
+        by_setting(columns, held, first),
+    ]
 
 
-def _by_strength(summaries: Sequence[Summary]) -> str:
-    """What PPP gains under each strength, over all n."""
+def _pooled_by_sd(summaries: Sequence[Summary], rivals: Sequence[str]) -> str:
+    """What PPP gains under each strength of the prior, over the other factors."""
     by_sd: dict[float, list[Summary]] = {}
     for each in summaries:
         by_sd.setdefault(each.setting.prior.sd, []).append(each)
-    rivals = (SUPERVISED, RANDOM, PROBABILITY)
     rows = [
         [f"{sd:g}", str(len(held)), *(marked(pooled(held, EP, rival, how)) for how in (FINAL, ALONG) for rival in rivals)]
         for sd, held in sorted(by_sd.items())
@@ -153,8 +158,15 @@ def informative(summaries: Mapping[str, Summary]) -> list[str]:
         )
         parts += [f"## Informative and wrong priors: {name}", by_setting(columns, held)]
     if parts:
-        parts.append(prose.PRIORS)
+        parts += [_by_strength_around_the_truth(summaries), prose.PRIORS]
     return parts
+
+
+def _by_strength_around_the_truth(summaries: Mapping[str, Summary]) -> str:
+    """What PPP gains with each strength of a prior around the truth, GLM and GAM together."""
+    held = [each for each in of(summaries, (*INFORMATIVE, *GAM)) if each.setting.prior.centre == "truth"]
+    by_sd = _pooled_by_sd(held, (SUPERVISED, *TRADITIONAL))
+    return f"By the sd of a prior around the truth, GLM and GAM together:\n\n{by_sd}"
 
 
 def _cost(each: Summary, summaries: Mapping[str, Summary]) -> str:
@@ -171,10 +183,10 @@ def stopping(summaries: Sequence[Summary]) -> list[str]:
     if not held:
         return []
     rows = []
-    for method in (EP, LIKELIHOOD, *TRADITIONAL):
-        these = [each for each in held if each.has(method)]
-        cells = [_over_supervised(these, method, measure) for measure in (ORACLE, ORACLE_FRESH, STOPPED, FINAL)]
-        rows.append([words.NAMES[method], str(len(these)), *cells])
+    for method in (EP, LIKELIHOOD, *TRADITIONAL, ORIGINAL, GLM_RANDOM):
+        if these := [each for each in held if each.has(method)]:
+            cells = [_over_supervised(these, method, measure) for measure in (ORACLE, ORACLE_FRESH, STOPPED, FINAL)]
+            rows.append([words.NAMES[method], str(len(these)), *cells])
     header = [
         "method",
         "settings",
@@ -187,7 +199,9 @@ def stopping(summaries: Sequence[Summary]) -> list[str]:
 
 
 def _over_supervised(summaries: Sequence[Summary], method: str, measure: str) -> str:
-    return marked(pooled(summaries, method, SUPERVISED, measure))
+    if method not in GLM:
+        return marked(pooled(summaries, method, SUPERVISED, measure))
+    return words.NONE if measure == STOPPED else marked(pooled(summaries, method, GLM_SUPERVISED, measure))
 
 
 def labels(summaries: Sequence[Summary]) -> list[str]:

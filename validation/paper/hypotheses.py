@@ -1,10 +1,9 @@
-"""The paper's hypotheses as paired comparisons with verdicts."""
+"""The paper's hypotheses as claims on paired comparisons."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from validation.paper.settings import (
     EP,
@@ -18,38 +17,55 @@ from validation.paper.settings import (
     PROBABILITY,
     RANDOM,
     TABLE_1,
+    TRADITIONAL,
     VARIANCE,
 )
-from validation.paper.summary import ALONG, FINAL, ORACLE, SUPERVISED, Summary, of, pooled
-from validation.study.intervals import LEVEL, Interval
+from validation.paper.summary import ALONG, FINAL, ORACLE, SUPERVISED, Summary, of
+from validation.paper.verdicts import Comparison, Judge, Verdict, all_above, all_small, compare, some_above
 
-MARGIN = 1.0
 POOR, GOOD = 75.0, 85.0
 RIVALS = (LIKELIHOOD, VARIANCE, PROBABILITY)
-SUPPORTED, NOT, UNDECIDED = "supported", "not supported", "undecided"
 
-
-class Comparison(NamedTuple):
-    """A difference of two methods, in percentage points, averaged over settings; `width` is widened for the hypothesis."""
-
-    first: str
-    second: str
-    measure: str
-    settings: int
-    interval: Interval
-    width: Interval
+Pairs = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """What the paper expects, the comparisons that it was turned into, and others beside them, with random selection first."""
+    """What the paper expects, the settings that speak to it, and the pairs of methods and the measure that it is turned into;
+    `others` are shown beside it.
+    """
 
     name: str
     expected: str
     where: str
-    comparisons: Sequence[Comparison]
-    verdict: str
-    beside: Sequence[Comparison]
+    judge: Judge
+    summaries: Sequence[Summary]
+    pairs: Pairs
+    measure: str = FINAL
+    others: Pairs = ()
+
+    @property
+    def comparisons(self) -> list[Comparison]:
+        """Those that the verdict rests on."""
+        return compare(self.summaries, self.pairs, self.measure)
+
+    @property
+    def verdict(self) -> Verdict:
+        """What came out."""
+        return self.judge(self.comparisons)
+
+    @property
+    def beside(self) -> list[Comparison]:
+        """Its methods against random selection, and the others."""
+        methods = dict.fromkeys(method for pair in self.pairs for method in pair if method != SUPERVISED)
+        return compare(self.summaries, (*((method, RANDOM) for method in methods), *self.others), self.measure)
+
+    def by(self, method: str, measure: str, *needed: str) -> Verdict | None:
+        """The verdict by another approximation of PPP and another measure, over the settings that have all that is needed."""
+        held = [each for each in self.summaries if each.has(method, *needed)]
+        pairs = tuple((method if first == EP else first, method if second == EP else second) for first, second in self.pairs)
+        found = replace(self, summaries=held, pairs=pairs, measure=measure)
+        return found.verdict if found.comparisons else None
 
 
 def hard(each: Summary) -> bool:
@@ -62,72 +78,38 @@ def easy(each: Summary) -> bool:
     return each.labels_a_parameter >= 1 and each.mean(SUPERVISED) >= GOOD
 
 
-def compare(summaries: Sequence[Summary], pairs: Sequence[tuple[str, str]], measure: str) -> list[Comparison]:
-    """Each pair of methods over the settings that have both; intervals are widened for the number of pairs (Bonferroni)."""
-    level = 1 - (1 - LEVEL) / max(len(pairs), 1)
-    found = []
-    for first, second in pairs:
-        held = [each for each in summaries if each.has(first, second)]
-        if held:
-            interval, width = (pooled(held, first, second, measure, at) for at in (LEVEL, level))
-            found.append(Comparison(first, second, measure, len(held), interval, width))
-    return found
-
-
-def all_above(found: Sequence[Comparison]) -> str:
-    """Whether the first method of every pair is better: not if one is better by less than the margin, whatever the rest."""
-    if found and all(each.width.low > 0 for each in found):
-        return SUPPORTED
-    return NOT if any(each.width.high < MARGIN for each in found) else UNDECIDED
-
-
-def some_above(found: Sequence[Comparison]) -> str:
-    """Whether the first method of some pair is better: not if all are better by less than the margin."""
-    if any(each.width.low > 0 for each in found):
-        return SUPPORTED
-    return NOT if found and all(each.width.high < MARGIN for each in found) else UNDECIDED
-
-
-def all_small(found: Sequence[Comparison]) -> str:
-    """Whether no first method of a pair is better by the margin or more."""
-    if found and all(each.width.high < MARGIN for each in found):
-        return SUPPORTED
-    return NOT if any(each.width.low > MARGIN for each in found) else UNDECIDED
-
-
 def hypotheses(summaries: Mapping[str, Summary], main: Sequence[Summary]) -> list[Hypothesis]:
     """All of them; `main` are the settings of Table 1, of the grid and of the data sets."""
-    hard_ones, easy_ones = [each for each in main if hard(each)], [each for each in main if easy(each)]
     truth = [each for each in of(summaries, (*INFORMATIVE, *GAM)) if each.setting.prior.centre == "truth"]
-    over_rivals = [(EP, rival) for rival in RIVALS]
+    over_rivals = tuple((EP, rival) for rival in RIVALS)
     return [
-        _judged(
+        Hypothesis(
             "H1a",
             "With many features for the labels and a poor initial model, PPP with an uninformative prior beats traditional "
             "selection.",
             f"fewer labels than parameters, supervised accuracy below {POOR:g}%",
             all_above,
-            hard_ones,
+            [each for each in main if hard(each)],
             over_rivals,
         ),
-        _judged(
+        Hypothesis(
             "H1b",
             "With few features for the labels and a good initial model, PPP is beaten by traditional selection.",
             f"at least as many labels as parameters, supervised accuracy of {GOOD:g}% or more",
             some_above,
-            easy_ones,
-            [(rival, EP) for rival in RIVALS],
+            [each for each in main if easy(each)],
+            tuple((rival, EP) for rival in RIVALS),
         ),
-        _judged(
+        Hypothesis(
             "H2a",
             "Selection by the likelihood (max-max), which confirms the initial model most, hardly improves on it.",
             "all settings of the main tables with the likelihood",
             all_small,
             main,
-            [(LIKELIHOOD, SUPERVISED)],
-            others=[(method, SUPERVISED) for method in (EP, VARIANCE, PROBABILITY, RANDOM)],
+            ((LIKELIHOOD, SUPERVISED),),
+            others=((LIKELIHOOD, EP), *((method, SUPERVISED) for method in (EP, *TRADITIONAL))),
         ),
-        _judged(
+        Hypothesis(
             "H2b",
             "PPP improves more along the run than likelihood, predictive variance and probability score.",
             "all settings of the main tables",
@@ -136,39 +118,22 @@ def hypotheses(summaries: Mapping[str, Summary], main: Sequence[Summary]) -> lis
             over_rivals,
             measure=ALONG,
         ),
-        _judged(
+        Hypothesis(
             "H3",
             "With an informative prior PPP beats traditional selection whatever the data.",
             "GLM and GAM with priors around the data-generating coefficients, which all methods have",
             all_above,
             truth,
-            [(EP, VARIANCE), (EP, PROBABILITY)],
+            ((EP, VARIANCE), (EP, PROBABILITY)),
         ),
-        _judged(
+        Hypothesis(
             "Table 1",
             "With 60 features and n = 60, PPP has the best accuracy of all methods.",
             "the authors' design; by the oracle's stop, as in the paper",
             all_above,
             of(summaries, TABLE_1[:1]),
-            [*over_rivals, (EP, SUPERVISED)],
+            over_rivals,
             measure=ORACLE,
-            others=[(ORIGINAL, rival) for rival in (GLM_RANDOM, GLM_VARIANCE, GLM_PROBABILITY)],
+            others=tuple((ORIGINAL, rival) for rival in (GLM_RANDOM, GLM_VARIANCE, GLM_PROBABILITY)),
         ),
     ]
-
-
-def _judged(
-    name: str,
-    expected: str,
-    where: str,
-    judge: Callable[[Sequence[Comparison]], str],
-    summaries: Sequence[Summary],
-    pairs: Sequence[tuple[str, str]],
-    *,
-    measure: str = FINAL,
-    others: Sequence[tuple[str, str]] = (),
-) -> Hypothesis:
-    methods = dict.fromkeys(method for pair in pairs for method in pair if method != SUPERVISED)
-    beside = compare(summaries, [*((method, RANDOM) for method in methods), *others], measure)
-    found = compare(summaries, pairs, measure)
-    return Hypothesis(name, expected, where, found, judge(found), beside)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from validation.paper.hypotheses import GOOD, MARGIN, POOR
+from validation.paper.hypotheses import GOOD, POOR
 from validation.paper.original import EVERY
 from validation.paper.repetition import FRESH
 from validation.paper.settings import CODE, WEAK
 from validation.paper.tables import POPULATION, SHIFT, WIGGLY
+from validation.paper.verdicts import MARGIN
 from validation.study.intervals import LEVEL
 from validation.study.splits import TEST_SHARE
 
@@ -34,15 +35,22 @@ the label that the model predicts, until the pool is empty. Where this study dep
 
 VERDICTS = f"""The hypotheses are in our words, from what is known of the paper; the wording of H2 was not at hand, and H2b is
 what we took it for. Differences are of final accuracies, with all pseudo-labels, or where it says so averaged along the run;
-they are averaged over settings and paired by repetition, with {LEVEL:.0%} intervals. A verdict takes intervals widened for the
-number of its comparisons (Bonferroni). That one method beats several is supported where every interval is above 0, and not
-supported where one ends below {MARGIN:g} point: its advantage over that rival is then smaller, if there is any. That some
-method beats another is supported where one interval is above 0, and not supported where all end below {MARGIN:g} point. "Hardly
-improves" means by less than {MARGIN:g} point. Anything else is undecided."""
+they are averaged over settings and paired by repetition, with {LEVEL:.0%} intervals. That one method beats several is supported
+where every such interval is above 0, and not supported where one that is widened for their number (Bonferroni) ends below
+{MARGIN:g} point, the least advantage that we call one. That some method beats another is supported where one of the widened
+intervals is above 0, and not supported where all end below {MARGIN:g} point. "Hardly improves" means by less than {MARGIN:g}
+point. Anything else is undecided."""
 
-ORIGINAL = f"""Final accuracies. All candidates are valued in every {EVERY}th round. Rows are offered in random order, so that
-taking the first one is random selection, and "random by `glm`" offers the same rows in the same order: where every value is
-+Inf both are the same run. The round from which on the first row is always taken is a median over repetitions."""
+OTHERWISE = """Whether the verdict hangs on the measure or on the approximation of PPP; in brackets, against which methods the
+claim fails. Final accuracies differ least: at the end all runs hold the same rows, with other labels. The oracle's are the
+paper's, and never below the supervised model's on the same rows. The last two columns are by the hypothesis's own measure, in
+bold, over the settings in which Laplace's PPP was run too."""
+
+ORIGINAL = f"""Final accuracies. All candidates are valued in every {EVERY}th round, so that short runs are valued in their
+first round or two only; which row is taken is known of every round. Rows are offered in random order, so that taking the first
+one is random selection, and "random by `glm`" offers the same rows in the same order: where every value is +Inf both are the
+same run. The round from which on the first row is always taken is a median over repetitions; a pool of one has no other. An
+advantage by the oracle over a supervised model is never negative, whatever selects."""
 
 PRIORS = f"""All methods have the prior in question. "Shifted" adds {SHIFT:g} to every coefficient. The last column is what a
 prior gains or costs, selection apart: the final accuracy of PPP with it minus that with the weak one (around 0, sd
@@ -54,13 +62,16 @@ true classes: a gain in accuracy that costs log score is bought with overconfide
 STOPPING = """Gain over the supervised model in points, over the simulated settings of the main tables. The oracle stops where
 most test rows are right and is credited with these rows; among so many models on so few rows the best is partly the luckiest,
 and the same model on fresh rows shows how much of its gain is real. A stop that anyone can use is the one at the best
-approximate leave-one-out log score on the labeled rows."""
+approximate leave-one-out log score on the labeled rows; the original code's methods have none."""
 
 READING = f"""- Intervals are {LEVEL:.0%} t intervals over repetitions, of differences paired by repetition, in percentage
   points; bold ones exclude 0. None but those of the verdicts is corrected for their number: of twenty such intervals one
   excludes 0 by chance.
-- Repetitions on one real table share rows: intervals speak of splits of that table, not of new data. Differences over several
-  settings are averaged in every repetition first, since settings share the seeds of their repetitions.
+- Repetitions on one real table share rows, and those of a simulation one population with one vector of coefficients: intervals
+  speak of splits of that table, not of new data, and of these settings, not of all that there are. Differences over several
+  settings are averaged in every repetition first, since settings share the seeds of their repetitions; these are the
+  repetitions that all of them have.
+- Where two methods differ in few repetitions, a t interval is no more than a hint. Printed ends are rounded.
 - "Hard" settings, of H1a, have fewer labels than parameters and a supervised accuracy below {POOR:g}%; "easy" ones, of H1b, at
-  least as many labels as parameters and {GOOD:g}% or more. What lies between speaks for neither.
-- With all pseudo-labels every run holds the same rows, and methods differ only by the labels that rows got on the way."""
+  least as many labels as parameters and {GOOD:g}% or more. What lies between speaks for neither. The
+  accuracies that decide this are those found here."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from validation.paper import comparisons, prose, sections
+from validation.paper import comparisons, lead, prose
+from validation.paper.explained import explained
+from validation.paper.hypotheses import hypotheses
 from validation.paper.settings import GRID, REAL, SHARE, TABLE_1
 from validation.paper.summary import Summary, of
 
@@ -13,19 +15,23 @@ from validation.paper.summary import Summary, of
 def write(summaries: Mapping[str, Summary], path: Path, figures: Mapping[str, str]) -> None:
     """Write the report; `figures` are the figures' addresses from there."""
     table_1, grid, real = (of(summaries, settings) for settings in (TABLE_1, GRID, REAL))
+    found = hypotheses(summaries, [*table_1, *grid, *real])
+    groups = {"the authors' design": table_1, "the (n, q) grid": grid, "real data": real}
     parts = [
-        "# The paper, reproduced",
+        "# The paper's experiments, with intervals",
         prose.PROTOCOL,
-        sections.reached(list(summaries.values())),
-        *sections.verdicts(summaries, [*table_1, *grid, *real]),
-        *sections.explained([*table_1, *real]),
+        lead.reached(list(summaries.values())),
+        *lead.in_short(groups, found),
+        *lead.verdicts(found),
+        *explained([*table_1, *real]),
         *_if("## Table 1: 60 features, one of which acts", table_1, comparisons.main(table_1)),
         *_if("## Real data", real, comparisons.main(real)),
         *_picture("Accuracy along the run, and what PPP gains on the others", figures.get("curves")),
+        *_picture("The original code's methods along the run", figures.get("original")),
         *_if("## The (n, q) grid: all features act", grid, comparisons.grid(grid)),
         *_if("## A share of 0.9 unlabeled", held := of(summaries, SHARE), comparisons.share(held)),
         *comparisons.strength(summaries),
-        *_picture("Where selection by PPP gains", figures.get("region")),
+        *_picture("Where selection by PPP gains, and where it loses", figures.get("region")),
         *comparisons.region([*table_1, *grid, *real]),
         *comparisons.informative(summaries),
         *comparisons.labels([*table_1, *grid, *real]),

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from validation.paper.curves import grid
+from validation.paper.original import EVERY
 from validation.paper.repetition import FRESH
 from validation.paper.settings import FEATURES, FLAT, ORIGINAL, SPLINE, Setting
 from validation.paper.tables import KNOTS
@@ -141,6 +142,16 @@ class Summary:
         """These numbers, as percentages of the pool."""
         m = self.setting.sizes.candidates
         return 100 * grid(m) / m
+
+    @property
+    def rounds_valued(self) -> int:
+        """In how many rounds of a run every candidate's original PPP was computed."""
+        return len(range(0, self.setting.sizes.candidates, EVERY))
+
+    @property
+    def first_by_chance(self) -> float:
+        """In what percentage of rounds a random choice takes the first row: the mean of 1/k over pools of k = 1 … m."""
+        return float(100 * (1 / np.arange(1, self.setting.sizes.candidates + 1)).mean())
 
     @cached_property
     def original(self) -> dict[str, float]:

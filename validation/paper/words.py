@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from validation.paper.hypotheses import Comparison
 from validation.paper.settings import (
     EP,
     GLM_PROBABILITY,
@@ -23,6 +22,7 @@ from validation.paper.settings import (
     Prior,
 )
 from validation.paper.summary import FINAL, GLM_SUPERVISED, SUPERVISED, Summary
+from validation.paper.verdicts import MARGIN, Comparison, Verdict
 from validation.study.intervals import Interval
 from validation.study.markdown import table
 
@@ -81,6 +81,38 @@ def compared(found: Comparison) -> str:
     """A comparison in words."""
     what = "" if found.measure == FINAL else f", {found.measure}"
     return f"{NAMES[found.first]} − {NAMES[found.second]}{what}: {marked(found.interval)}, over {counted(found.settings)}"
+
+
+def judged(verdict: Verdict) -> str:
+    """A verdict, and what speaks against the claim."""
+    against = [_against(each) for each in verdict.against]
+    return f"**{verdict.word}**: {'; '.join(against)}" if against else f"**{verdict.word}**"
+
+
+def _against(found: Comparison) -> str:
+    first, second = NAMES[found.first], NAMES[found.second]
+    if found.wide.high < 0:
+        return f"{first} is below {second}"
+    if found.wide.low > MARGIN:
+        return f"{first} is more than {MARGIN:g} point above {second}"
+    return f"{first} is less than {MARGIN:g} point above {second}, if at all"
+
+
+def brief(verdict: Verdict | None) -> str:
+    """A verdict, and the methods that PPP was compared with where it speaks against the claim."""
+    if verdict is None:
+        return NONE
+    rivals = [NAMES[each.second if each.first in (EP, PPP) else each.first] for each in verdict.against]
+    return f"{verdict.word} ({', '.join(rivals)})" if rivals else verdict.word
+
+
+def stands(interval: Interval, than: str) -> str:
+    """Where something stands to something else."""
+    if interval.sign == 0:
+        return f"not to be told from {than} ({interval.text('{:+.1f}')})"
+    low, high = sorted((abs(float(interval.low)), abs(float(interval.high))))
+    side = "above" if interval.sign > 0 else "below"
+    return f"**{abs(float(interval.mean)):.1f} [{low:.1f}, {high:.1f}] points {side}** {than}"
 
 
 def counted(settings: int) -> str:

@@ -1,0 +1,75 @@
+"""Paired comparisons over settings, and what they say of a claim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from validation.paper.summary import Summary, pooled
+from validation.study.intervals import LEVEL, Interval
+
+MARGIN = 1.0
+SUPPORTED, NOT, UNDECIDED = "supported", "not supported", "undecided"
+
+
+class Comparison(NamedTuple):
+    """A difference of two methods, in percentage points, averaged over settings; `wide` is corrected for the claim's number of
+    comparisons (Bonferroni).
+    """
+
+    first: str
+    second: str
+    measure: str
+    settings: int
+    interval: Interval
+    wide: Interval
+
+
+class Verdict(NamedTuple):
+    """A word, and the comparisons that speak against the claim."""
+
+    word: str
+    against: tuple[Comparison, ...] = ()
+
+
+Judge = Callable[[Sequence[Comparison]], Verdict]
+
+
+def compare(summaries: Sequence[Summary], pairs: Sequence[tuple[str, str]], measure: str) -> list[Comparison]:
+    """Each pair of methods over the settings that have both."""
+    level = 1 - (1 - LEVEL) / max(len(pairs), 1)
+    found = []
+    for first, second in pairs:
+        held = [each for each in summaries if each.has(first, second)]
+        if held:
+            interval, wide = (pooled(held, first, second, measure, at) for at in (LEVEL, level))
+            found.append(Comparison(first, second, measure, len(held), interval, wide))
+    return found
+
+
+def all_above(found: Sequence[Comparison]) -> Verdict:
+    """Whether the first method of every pair is better: not if one is better by less than the margin, whatever the rest.
+
+    All have to hold at once, so that each is tested at the full level (an intersection-union test); that one of them fails may
+    happen by chance, so that this is corrected for their number.
+    """
+    against = tuple(each for each in found if each.wide.high < MARGIN)
+    if against:
+        return Verdict(NOT, against)
+    return Verdict(SUPPORTED if found and all(each.interval.low > 0 for each in found) else UNDECIDED)
+
+
+def some_above(found: Sequence[Comparison]) -> Verdict:
+    """Whether the first method of some pair is better: not if all are better by less than the margin."""
+    if any(each.wide.low > 0 for each in found):
+        return Verdict(SUPPORTED)
+    none = found and all(each.interval.high < MARGIN for each in found)
+    return Verdict(NOT, tuple(found)) if none else Verdict(UNDECIDED)
+
+
+def all_small(found: Sequence[Comparison]) -> Verdict:
+    """Whether no first method of a pair is better by the margin or more."""
+    against = tuple(each for each in found if each.wide.low > MARGIN)
+    if against:
+        return Verdict(NOT, against)
+    return Verdict(SUPPORTED if found and all(each.interval.high < MARGIN for each in found) else UNDECIDED)
