@@ -186,6 +186,11 @@ def read_history(run: xr.DataTree, problem: Problem) -> tuple[History, Labeled]:
         raise CriterionError(
             f"run= started from other labeled rows than the {len(start)} of this table. Resume it with the BPLS that made it."
         )
+    added, candidates = labeled.positions[len(start) :], steps["candidate"].to_numpy()
+    if not np.array_equal(added, candidates) or len(np.unique(labeled.positions)) < len(labeled):
+        raise CriterionError(
+            "run= names other pseudo-labeled rows in /labeled than in /history, or a row twice. Give what self_train returned."
+        )
     kept = [name for name in ("candidate", "score", "gap", "round", "n_labeled", "decided_by") if name in steps]
     columns = {name: steps[name].to_numpy().tolist() for name in kept}
     entries = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]

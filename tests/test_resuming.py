@@ -240,3 +240,15 @@ def test_an_edited_run_is_refused_in_words(small, group):
     del run[group]
     with pytest.raises(CriterionError, match="not as self_train left it"):
         small.resume(run, rounds=1, **QUIET)
+
+
+@pytest.mark.parametrize(("group", "row"), [("history", "candidate"), ("labeled", "row")])
+def test_a_run_with_a_row_that_was_exchanged_is_refused(small, group, row):
+    run = small.self_train(rounds=2, progressbar=False)
+    rows = run[group][row].to_numpy().copy()
+    # the last row is another one now, which is in D already
+    rows[-1] = rows[-2]
+    dataset = run[group].to_dataset()
+    run[group] = xr.DataTree(dataset.assign({row: (dataset[row].dims, rows)}))
+    with pytest.raises(CriterionError, match=r"other pseudo-labeled rows in /labeled than in /history, or a row twice"):
+        small.resume(run, rounds=1, **QUIET)
