@@ -20,7 +20,7 @@ FEATURES = {
     "breast_cancer": 30,
 }
 LINEAR, SPLINE = "linear", "spline"
-LEAST, SOME, MORE, MOST = 15, 30, 40, 100
+LEAST, SOME, MORE, MOST = 15, 20, 40, 100
 
 #: Methods by their names here; how each is computed is in `methods` and `original`.
 EP, PPP, IBPLS, MARGINAL, LIKELIHOOD = "ppp_ep", "ppp", "ibpls", "marginal_likelihood", "likelihood"
