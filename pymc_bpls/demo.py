@@ -28,6 +28,7 @@ from pymc_bpls.bpls import BPLS
 from pymc_bpls.datasets import load_dataset
 from pymc_bpls.errors import BPLSError
 from pymc_bpls.plots import plot_accuracy
+from pymc_bpls.selftraining import INTERRUPTED
 
 LEVEL = 0.05
 RULE_OF_THUMB = 2.0
@@ -114,7 +115,7 @@ def train(pls: BPLS, criterion: str, split: Split, rounds: int, seed: int) -> Ou
         progressbar=False,
     )
     elapsed, compiling = time.perf_counter() - start, float(pls.compilations["seconds"].sum()) - before
-    if run.attrs["stop_reason"] == "interrupted":
+    if run.attrs["stop_reason"] == INTERRUPTED:
         raise KeyboardInterrupt
     accuracy = run["curve"]["accuracy"].to_numpy()
     padded = np.pad(accuracy, (0, rounds + 1 - len(accuracy)), mode="edge")

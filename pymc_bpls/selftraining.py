@@ -22,6 +22,8 @@ from pymc_bpls.stopping import Stop, reason_to_stop
 
 #: What a run keeps in place of a function that cannot be kept.
 CALLABLE = "a function of the score"
+#: Why a run ended: by Ctrl-C, or, in part, by an error that is not of this package.
+INTERRUPTED, FAILED = "interrupted", "failed with"
 
 
 @dataclass(frozen=True)
@@ -134,11 +136,11 @@ class Run:
         except KeyboardInterrupt:
             if not self.history.models:
                 raise
-            return "interrupted"
+            return INTERRUPTED
         except Exception as error:  # of the user's own rule, weight or formula: what was done is not lost
             if not self.history.steps:
                 raise
-            reason = f"round {done + 1} failed with {type(error).__name__}: {error}"
+            reason = f"round {done + 1} {FAILED} {type(error).__name__}: {error}"
             warnings.warn(f"The run ended early: {reason}. What was done until then is returned.", BPLSWarning, stacklevel=4)
             return reason
 

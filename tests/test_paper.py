@@ -60,7 +60,7 @@ from validation.paper.tables import Table, centre, columns, declare, load
 from validation.paper.verdicts import NOT, SUPPORTED, UNDECIDED, Comparison, all_above, all_small, some_above
 from validation.study.intervals import Interval
 from validation.study.splits import Sizes, Split, draw
-from validation.study.store import Store
+from validation.study.store import ResultsError, Store
 
 DATA = Path(__file__).parent / "data"
 IN_R = json.loads((DATA / "glm.json").read_text())
@@ -226,7 +226,7 @@ STUDY = textwrap.dedent(
     import numpy as np
     from validation.paper.settings import Setting
     from validation.study.compute import fill
-    from validation.study.store import Store
+    from validation.study.store import ResultsError, Store
 
     SETTINGS = [Setting("cars", n) for n in (32, 30, 28)]
 
@@ -269,6 +269,47 @@ def test_every_setting_gets_its_first_repetitions_before_any_gets_more(tmp_path)
     store.add(a, 0, {})
     assert store.missing([(a, 3), (b, 2)]) == [(b, 0), (a, 1), (b, 1), (a, 2)]
     assert len({each.key for each in SETTINGS}) == len(SETTINGS) and all(each.repetitions >= 15 for each in SETTINGS)
+
+
+def test_results_of_another_protocol_are_refused_with_what_differs(tmp_path):
+    Store(tmp_path, lambda setting: {"points": 21, "every": 20}).add(CARS, 0, {})
+    with pytest.raises(ResultsError, match=r"cars.*\.json is of another protocol: points, draws differ\. Move it away\.$"):
+        Store(tmp_path, lambda setting: {"points": 20, "every": 20, "draws": 4}).read(CARS)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[1, 2]", "{}", '{"protocol": {}}', '{"protocol": {}, "repetitions": {"0": 1}}', "\xff"]
+)
+def test_results_that_cannot_be_read_are_named(tmp_path, text, capsys):
+    path = Store(tmp_path / "results" / "paper", protocol).path(QUICK[0])
+    path.parent.mkdir(parents=True)
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(SystemExit) as status:
+        command.main(["--folder", str(tmp_path)])
+    said = " ".join(capsys.readouterr().out.split())
+    assert status.value.code == 1 and path.name in said.replace(" ", "") and "Move it away." in said
+
+
+def test_a_number_of_processes_is_one_or_more(capsys):
+    with pytest.raises(SystemExit):
+        command.main(["--jobs", "0"])
+    assert "'0' is no number of processes. Give 1 or more." in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore:The run ended early")
+@pytest.mark.parametrize(("error", "raised"), [(KeyboardInterrupt, KeyboardInterrupt), (ZeroDivisionError, RuntimeError)])
+def test_a_run_that_is_cut_short_is_no_result(monkeypatch, error, raised):
+    """`Run.go` keeps what it has, and a repetition without one of its methods would stay without it."""
+    left = [1.0, 1.0]
+
+    def cut(*_):
+        if not left:
+            raise error
+        return left.pop()
+
+    monkeypatch.setattr(methods, "left_out_score", cut)
+    with pytest.raises(raised):
+        repeat(replace(CARS, methods=(RANDOM,)), 0)
 
 
 @pytest.mark.parametrize(
@@ -430,12 +471,12 @@ def test_the_command_computes_what_is_missing_and_writes_the_report(tmp_path, mo
 
     monkeypatch.setattr(command, "figures", lambda *_: {})
     monkeypatch.setattr(command, "repeat", once)
-    command.main(["--quick", "--folder", str(tmp_path)])
+    with pytest.raises(SystemExit) as status:
+        command.main(["--quick", "--folder", str(tmp_path)])
+    assert status.value.code == 130
     assert "Interrupted" in capsys.readouterr().out and (tmp_path / "reports" / "paper.md").exists()
     assert len(pd.read_csv(tmp_path / "reports" / "paper.csv")) == sum(len(each.methods) for each in QUICK)
     monkeypatch.setattr(command, "repeat", lambda *cell: cells.append((cell[0].key, cell[1])) or fake(*cell, {EP: 1.0}))
     command.main(["--quick", "--folder", str(tmp_path)])
     assert sorted(cells) == sorted((each.key, number) for each in QUICK for number in range(2))
-    with pytest.raises(ValueError, match="another protocol"):
-        Store(tmp_path / "results" / "paper", lambda setting: {}).read(QUICK[0])
     assert WEAK in {each.prior for each in QUICK}

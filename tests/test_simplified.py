@@ -133,7 +133,8 @@ def test_what_is_finished_survives_an_interruption(tmp_path, monkeypatch, capsys
         return fake(setting, number)
 
     monkeypatch.setattr(computing, "repeat", stop)
-    main(["--quick", "--folder", str(tmp_path)])
+    with pytest.raises(SystemExit):
+        main(["--quick", "--folder", str(tmp_path)])
     store = Store(tmp_path / "results" / "simplified", protocol)
     assert store.missing([(setting, 2) for setting in QUICK]) == [(setting, 1) for setting in QUICK]
     assert "Interrupted" in capsys.readouterr().out

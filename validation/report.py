@@ -17,9 +17,9 @@ def names(folder: Path) -> list[str]:
 
 
 def nested(text: str) -> str:
-    """A report as a part of another: headings one level down, and figures found from the folder above."""
+    """A report as a part of another: headings one level down, and figures and files found from the folder above."""
     down = re.sub(r"^(#+ )", r"#\1", text, flags=re.MULTILINE)
-    return re.sub(r"(!\[[^\]]*\]\()(?!\w+:)", r"\1reports/", down)
+    return re.sub(r"(\[[^\]]*\]\()(?!\w+:|#)", r"\1reports/", down)
 
 
 def title(text: str) -> str:

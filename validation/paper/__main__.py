@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib
-from rich.console import Console
 
 from validation.paper.figure import figures
 from validation.paper.flat import flat
@@ -20,6 +19,7 @@ from validation.paper.settings import QUICK, SETTINGS, Setting
 from validation.paper.store import protocol
 from validation.paper.summary import Summary
 from validation.paper.tables import load
+from validation.study.command import finish, processes
 from validation.study.compute import fill
 from validation.study.store import Store
 
@@ -44,16 +44,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="two repetitions of settings that need no download")
     size.add_argument("--full", action="store_true", help="every setting and repetition that is missing; hours")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--jobs", type=processes, default=1, help="processes")
     parser.add_argument("--folder", type=Path, default=HERE, help="where results/ and reports/ are")
     given = parser.parse_args(arguments)
-    console, store = Console(), Store(given.folder / "results" / "paper", protocol)
+    store = Store(given.folder / "results" / "paper", protocol)
     settings = QUICK if given.quick else SETTINGS if given.full else ()
-    try:
-        fill(store, [(each, each.repetitions) for each in settings], repeat, load, jobs=given.jobs)
-    except KeyboardInterrupt:
-        console.print("Interrupted. What is finished is kept; the same command goes on from here.")
-    console.print(f"Report: {report(store, given.folder / 'reports')}")
+    finish(
+        lambda: fill(store, [(each, each.repetitions) for each in settings], repeat, load, jobs=given.jobs),
+        lambda: report(store, given.folder / "reports"),
+    )
 
 
 if __name__ == "__main__":

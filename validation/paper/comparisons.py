@@ -100,7 +100,7 @@ def strength(summaries: Mapping[str, Summary]) -> list[str]:
     if not held:
         return []
     columns = (
-        ("labels a parameter", lambda each: f"{each.labels_a_parameter:.2f}"),
+        ("labels per parameter", lambda each: f"{each.labels_a_parameter:.2f}"),
         accuracy(SUPERVISED),
         accuracy(EP),
         *(difference(EP, rival) for rival in (SUPERVISED, PROBABILITY, RANDOM)),
@@ -136,8 +136,8 @@ def region(main: Sequence[Summary]) -> list[str]:
         chance = len(found) * (1 - LEVEL) / 2
         sentences.append(
             f"Against {words.NAMES[rival]}, PPP is better in {len(better)} of {len(found)} settings of the main "
-            f"tables{words.named(better)} and worse in {len(worse)}{words.named(worse)}; {chance:.1f} either way are expected "
-            "by chance."
+            f"tables{words.named(better)} and worse in {len(worse)}{words.named(worse)}; {chance:.1f} in each direction are "
+            "expected by chance."
         )
     return ["## Where selection by PPP gains, or avoids a loss", bullets(sentences)] if main else []
 
@@ -183,8 +183,9 @@ def stopping(summaries: Sequence[Summary]) -> list[str]:
     if not held:
         return []
     rows = []
-    for method in (EP, LIKELIHOOD, *TRADITIONAL, ORIGINAL, GLM_RANDOM):
-        if these := [each for each in held if each.has(method)]:
+    for kind in ((EP, LIKELIHOOD, *TRADITIONAL), GLM):
+        these = [each for each in held if each.has(*kind)]
+        for method in kind if these else ():
             cells = [_over_supervised(these, method, measure) for measure in (ORACLE, ORACLE_FRESH, STOPPED, FINAL)]
             rows.append([words.NAMES[method], str(len(these)), *cells])
     header = [
@@ -206,14 +207,14 @@ def _over_supervised(summaries: Sequence[Summary], method: str, measure: str) ->
 
 def labels(summaries: Sequence[Summary]) -> list[str]:
     """What pseudo-labels are worth by method."""
-    if not summaries:
+    held = [each for each in summaries if each.has(*BAYESIAN)]
+    if not held:
         return []
     rows = []
     for method in BAYESIAN:
-        held = [each for each in summaries if each.has(method)]
         true, gain = average(held, method, TRUE), average(held, method, LOG_GAIN)
         accuracies = [marked(pooled(held, method, SUPERVISED, measure)) for measure in (FINAL, ALONG)]
-        rows.append([words.NAMES[method], str(len(held)), true.text("{:.1f}"), *accuracies, gain.text("{:+.2f}")])
+        rows.append([words.NAMES[method], str(len(held)), true.text("{:.1f}"), *accuracies, marked(gain, "{:+.2f}")])
     header = [
         "method",
         "settings",

@@ -77,7 +77,7 @@ def _split(held: Sequence[Summary]) -> str:
             pairs = ((ORIGINAL, rival), (GLM_RANDOM, rival), (ORIGINAL, GLM_RANDOM))
             cells = [marked(pooled(common, *pair, how)) for how in (ORACLE, FINAL) for pair in pairs] if common else []
             rows.append([name, words.NAMES[rival], str(len(common)), *(cells or [words.NONE] * 6)])
-    parts = ("its advantage", "of it random selection's", "the criterion's")
+    parts = ("its advantage", "= random selection's", "+ the criterion's")
     return table(
         ["values", "original PPP against", "settings", *(f"{part}, {how}" for how in (ORACLE, FINAL) for part in parts)], rows
     )

@@ -155,7 +155,7 @@ def _region(summaries: Sequence[Summary]) -> Figure:
     kinds = [*((f"prior sd {sd:g}", marker, 1) for sd, marker in sorted(MARKERS.items())), ("interval without 0", "o", 3)]
     shared: dict[str, Any] = {"color": "none", "markerfacecolor": "white", "markeredgecolor": GREY, "markersize": 11}
     marks = [Line2D([], [], marker=marker, markeredgewidth=width, **shared) for _, marker, width in kinds]
-    title = "a symbol a setting, larger for a larger pool"
+    title = "one symbol per setting, larger for a larger pool"
     figure.legend(marks, [name for name, _, _ in kinds], loc="outside lower center", ncols=5, frameon=False, title=title)
     return figure
 

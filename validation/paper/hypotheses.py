@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from validation.paper.settings import (
     EP,
@@ -32,7 +32,7 @@ Pairs = tuple[tuple[str, str], ...]
 @dataclass(frozen=True)
 class Hypothesis:
     """What the paper expects, the settings that speak to it, and the pairs of methods and the measure that it is turned into;
-    `others` are shown beside it.
+    `others` are shown beside it, and `parts` of the settings for themselves.
     """
 
     name: str
@@ -43,6 +43,7 @@ class Hypothesis:
     pairs: Pairs
     measure: str = FINAL
     others: Pairs = ()
+    parts: Mapping[str, Sequence[Summary]] = field(default_factory=dict)
 
     @property
     def comparisons(self) -> list[Comparison]:
@@ -59,6 +60,11 @@ class Hypothesis:
         """Its methods against random selection, and the others."""
         methods = dict.fromkeys(method for pair in self.pairs for method in pair if method != SUPERVISED)
         return compare(self.summaries, (*((method, RANDOM) for method in methods), *self.others), self.measure)
+
+    @property
+    def apart(self) -> dict[str, list[Comparison]]:
+        """The comparisons in parts of the settings."""
+        return {name: compare(held, self.pairs, self.measure) for name, held in self.parts.items()}
 
     def by(self, method: str, measure: str, *needed: str) -> Verdict | None:
         """The verdict by another approximation of PPP and another measure, over the settings that have all that is needed."""
@@ -81,6 +87,7 @@ def easy(each: Summary) -> bool:
 def hypotheses(summaries: Mapping[str, Summary], main: Sequence[Summary]) -> list[Hypothesis]:
     """All of them; `main` are the settings of Table 1, of the grid and of the data sets."""
     truth = [each for each in of(summaries, (*INFORMATIVE, *GAM)) if each.setting.prior.centre == "truth"]
+    sds = {each.setting.prior.sd for each in truth}
     over_rivals = tuple((EP, rival) for rival in RIVALS)
     return [
         Hypothesis(
@@ -103,7 +110,7 @@ def hypotheses(summaries: Mapping[str, Summary], main: Sequence[Summary]) -> lis
         Hypothesis(
             "H2a",
             "Selection by the likelihood (max-max), which confirms the initial model most, hardly improves on it.",
-            "all settings of the main tables with the likelihood",
+            "all settings of the main tables with the likelihood; what is beside it says whether it holds of other methods too",
             all_small,
             main,
             ((LIKELIHOOD, SUPERVISED),),
@@ -121,10 +128,11 @@ def hypotheses(summaries: Mapping[str, Summary], main: Sequence[Summary]) -> lis
         Hypothesis(
             "H3",
             "With an informative prior PPP beats traditional selection whatever the data.",
-            "GLM and GAM with priors around the data-generating coefficients, which all methods have",
+            "GLM and GAM with priors around the data-generating coefficients, which all methods have; without the likelihood",
             all_above,
             truth,
             ((EP, VARIANCE), (EP, PROBABILITY)),
+            parts={f"Of these, sd {sd:g}": [each for each in truth if each.setting.prior.sd == sd] for sd in sorted(sds)},
         ),
         Hypothesis(
             "Table 1",

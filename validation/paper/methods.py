@@ -11,7 +11,7 @@ from pymc_bpls.decisions import find_rule
 from pymc_bpls.laplace import Mode
 from pymc_bpls.runs import History
 from pymc_bpls.scoring import Settings
-from pymc_bpls.selftraining import HeldOut, Plan, Run
+from pymc_bpls.selftraining import FAILED, INTERRUPTED, HeldOut, Plan, Run
 from validation.paper.curves import Curve
 from validation.paper.settings import EP, IBPLS, MARGINAL, PPP, PROBABILITY, RANDOM, REFERENCE, UBPLS, VARIANCE
 from validation.paper.settings import LIKELIHOOD as MAX_MAX
@@ -29,7 +29,13 @@ CRITERIA: dict[str, Criterion | FitCriterion] = {
 
 
 def self_train(method: str, declared: Declared, split: Split, fresh: np.ndarray, rng: np.random.Generator) -> Curve:
-    """A run until the pool is empty; of a criterion without a prior only as far as it is defined."""
+    """A run until the pool is empty; of a criterion without a prior only as far as it is defined.
+
+    Raises
+    ------
+    KeyboardInterrupt, RuntimeError
+        The run was interrupted or failed, which `Run.go` itself returns as the reason why it ended.
+    """
     criterion = CRITERIA[method]
     with_prior = isinstance(criterion, FitCriterion) or criterion.prior
     approximation = "ep" if method == EP else "laplace"
@@ -44,7 +50,11 @@ def self_train(method: str, declared: Declared, split: Split, fresh: np.ndarray,
         assert run.mode is not None
         left_out.append(left_out_score(run.mode, design, y))
 
-    run.go(note)
+    reason = run.go(note)
+    if reason == INTERRUPTED:
+        raise KeyboardInterrupt
+    if FAILED in reason:
+        raise RuntimeError(f"{method}: {reason}")
     history, n_test = run.history, len(split.test.positions)
     return Curve(
         order=np.array([step["candidate"] for step in history.steps], dtype=int),

@@ -11,7 +11,7 @@ from validation.paper.verdicts import MARGIN
 from validation.study.intervals import LEVEL
 from validation.study.splits import TEST_SHARE
 
-PROTOCOL = f"""Remade by `python -m validation.paper`. Section 4 of Rodemann et al. (UAI 2023) and its supplement, by their
+PROTOCOL = f"""Made by `python -m validation.paper`. Section 4 of Rodemann et al. (UAI 2023) and its supplement, by their
 protocol: of n rows, drawn anew in every repetition, a share of {TEST_SHARE} is for testing, and of the rest a share of 0.8 or
 0.9 is unlabeled (splits without a labeled row of each class are drawn again); a run adds one pseudo-labeled row a round, with
 the label that the model predicts, until the pool is empty. Where this study departs from the paper:
@@ -28,50 +28,59 @@ the label that the model predicts, until the pool is empty. Where this study dep
   same accuracy with less noise than n/2 test rows; the oracle sees the test rows only, as in the paper. "{CODE}" is the
   design of the authors' script (q = 60 features, of which the first acts), "supplement" the one that the paper describes
   (all features act). The list of the supplement's 20 pairs (n, q) was not at hand; those of the grid are our choice.
+- The paper reports accuracies where an oracle would stop: at the best model on the test rows. Here three measures are shown.
+  "Final" is with all pseudo-labels; "along" is the mean over the run, from the first pseudo-label to the last; "oracle" is the
+  paper's. Hypotheses are judged by the first, H2 by the second, the paper's Table 1 by the third, and all by all beside it.
 - The original PPP is an emulation of the authors' code: R's `glm` on raw features (at most 25 steps, dependent columns
   dropped, separated fits as they end), a determinant that underflows, ties to the first row. Its rivals by `glm` are beside it.
 - GAM: cubic splines of every feature with a fixed penalty on roughness, as normal coefficients whose sd is {WIGGLY:g} of the
   straight part's; "curved effects" has sinusoidal effects of 3 features. No script of the authors for it was found."""
 
 VERDICTS = f"""The hypotheses are in our words, from what is known of the paper; the wording of H2 was not at hand, and H2b is
-what we took it for. Differences are of final accuracies, with all pseudo-labels, or where it says so averaged along the run;
-they are averaged over settings and paired by repetition, with {LEVEL:.0%} intervals. That one method beats several is supported
-where every such interval is above 0, and not supported where one that is widened for their number (Bonferroni) ends below
-{MARGIN:g} point, the least advantage that we call one. That some method beats another is supported where one of the widened
-intervals is above 0, and not supported where all end below {MARGIN:g} point. "Hardly improves" means by less than {MARGIN:g}
-point. Anything else is undecided."""
+what we took it for. Differences are in percentage points, averaged over settings and paired by repetition, with {LEVEL:.0%}
+intervals; PPP is by EP. That one method beats several is supported where every such interval is above 0, and not supported
+where one that is widened for their number (Bonferroni) ends below {MARGIN:g} point, the least advantage that we call one. That
+some method beats another is supported where one of the widened intervals is above 0, and not supported where all {LEVEL:.0%}
+intervals end below {MARGIN:g} point. "Hardly improves" means by less than {MARGIN:g} point. Anything else is undecided."""
 
 OTHERWISE = """Whether the verdict hangs on the measure or on the approximation of PPP; in brackets, against which methods the
 claim fails. Final accuracies differ least: at the end all runs hold the same rows, with other labels. The oracle's are the
 paper's, and never below the supervised model's on the same rows. The last two columns are by the hypothesis's own measure, in
 bold, over the settings in which Laplace's PPP was run too."""
 
-ORIGINAL = f"""Final accuracies. All candidates are valued in every {EVERY}th round, so that short runs are valued in their
-first round or two only; which row is taken is known of every round. Rows are offered in random order, so that taking the first
-one is random selection, and "random by `glm`" offers the same rows in the same order: where every value is +Inf both are the
-same run. The round from which on the first row is always taken is a median over repetitions; a pool of one has no other. An
-advantage by the oracle over a supervised model is never negative, whatever selects."""
+ORIGINAL = f"""In the first table an advantage is random selection's and the criterion's together; "by `glm`" is as the
+original code fits, on raw features and without a prior. In the last one accuracies are final. All candidates are valued in
+every {EVERY}th round, so that short runs are valued in their first round or two only; which row is taken is known of every
+round. Rows are offered in random order, so that taking the first one is random selection, and "random by `glm`" offers the
+same rows in the same order: where every value is +Inf both are the same run. The round from which on the first row is always
+taken is a median over repetitions; a pool of one has no other, and "by chance" is how often a random choice takes the first
+row. An advantage by the oracle over a supervised model is never negative, whatever selects."""
 
 PRIORS = f"""All methods have the prior in question. "Shifted" adds {SHIFT:g} to every coefficient. The last column is what a
 prior gains or costs, selection apart: the final accuracy of PPP with it minus that with the weak one (around 0, sd
 {WEAK.sd:g}), on the same splits. For a GAM the truth is the nearest spline's."""
 
-LABELS = """Over the settings of the main tables, against the supervised model. The log score is the mean log probability of the
-true classes: a gain in accuracy that costs log score is bought with overconfidence."""
+LABELS = """Over the settings of the main tables that have all these methods, against the supervised model. The log score is
+the mean log probability of the true classes: a gain in accuracy that costs log score is bought with overconfidence."""
 
-STOPPING = """Gain over the supervised model in points, over the simulated settings of the main tables. The oracle stops where
-most test rows are right and is credited with these rows; among so many models on so few rows the best is partly the luckiest,
-and the same model on fresh rows shows how much of its gain is real. A stop that anyone can use is the one at the best
-approximate leave-one-out log score on the labeled rows; the original code's methods have none."""
+STOPPING = """Gain over the supervised model in points (of the original code's methods over theirs), over the simulated
+settings of the main tables that have all methods of a kind. The oracle stops where most test rows are right and is credited
+with these rows; among so many models on so few rows the best is partly the luckiest, and the same model on fresh rows shows
+how much of its gain is real. A stop that anyone can use is the one at the best approximate leave-one-out log score on the
+labeled rows; the original code's methods have none."""
 
 READING = f"""- Intervals are {LEVEL:.0%} t intervals over repetitions, of differences paired by repetition, in percentage
-  points; bold ones exclude 0. None but those of the verdicts is corrected for their number: of twenty such intervals one
+  points but for log scores; bold ones exclude 0. None but those of the verdicts is corrected for their number: of twenty such
+  intervals one
   excludes 0 by chance.
-- Repetitions on one real table share rows, and those of a simulation one population with one vector of coefficients: intervals
-  speak of splits of that table, not of new data, and of these settings, not of all that there are. Differences over several
-  settings are averaged in every repetition first, since settings share the seeds of their repetitions; these are the
+- Repetitions on one real table share rows, and those of a simulation one population with one vector of coefficients:
+  intervals speak of splits of that table, not of new data, and of these settings, not of all that there are. Differences over
+  several settings are averaged in every repetition first, since settings share the seeds of their repetitions; these are the
   repetitions that all of them have.
 - Where two methods differ in few repetitions, a t interval is no more than a hint. Printed ends are rounded.
-- "Hard" settings, of H1a, have fewer labels than parameters and a supervised accuracy below {POOR:g}%; "easy" ones, of H1b, at
-  least as many labels as parameters and {GOOD:g}% or more. What lies between speaks for neither. The
-  accuracies that decide this are those found here."""
+- "Hard" settings, of H1a, have fewer labels than parameters and a supervised accuracy below {POOR:g}%; "easy" ones, of H1b,
+  at least as many labels as parameters and {GOOD:g}% or more. What lies between speaks for neither. The accuracies that
+  decide this are those found here.
+- All means are in [one flat table](paper.csv), with the methods' short names: `ppp_ep` is PPP as in this report, `ppp` that
+  by Laplace's method. What the original code's methods (`original`, `glm_…`) gain is over their own supervised model and
+  their own random selection."""

@@ -27,7 +27,10 @@ def write(summaries: Mapping[str, Summary], path: Path, figures: Mapping[str, st
         *_if("## Table 1: 60 features, one of which acts", table_1, comparisons.main(table_1)),
         *_if("## Real data", real, comparisons.main(real)),
         *_picture("Accuracy along the run, and what PPP gains on the others", figures.get("curves")),
-        *_picture("The original code's methods along the run", figures.get("original")),
+        *_picture(
+            "The original code's methods along the run; where PPP is random selection, its line is hidden under that one's",
+            figures.get("original"),
+        ),
         *_if("## The (n, q) grid: all features act", grid, comparisons.grid(grid)),
         *_if("## A share of 0.9 unlabeled", held := of(summaries, SHARE), comparisons.share(held)),
         *comparisons.strength(summaries),

@@ -44,6 +44,8 @@ NAMES = {
     SUPERVISED: "supervised",
     GLM_SUPERVISED: "supervised by `glm`",
 }
+#: In a sentence.
+LONG = {SUPERVISED: "the supervised model", RANDOM: "random selection", PROBABILITY: "the probability score"}
 CENTRES = {
     "zero": "around 0",
     "truth": "around the truth",
@@ -71,9 +73,14 @@ def difference(first: str, second: str, measure: str = FINAL) -> Column:
     return name, lambda each: marked(each.difference(first, second, measure)) if each.has(first, second) else NONE
 
 
-def marked(interval: Interval) -> str:
+def listed(parts: Sequence[str]) -> str:
+    """Parts of a sentence."""
+    return f"{', '.join(parts[:-1])}, and {parts[-1]}"
+
+
+def marked(interval: Interval, form: str = "{:+.1f}") -> str:
     """An interval in bold where it excludes 0."""
-    text = interval.text("{:+.1f}")
+    text = interval.text(form)
     return f"**{text}**" if interval.sign else text
 
 
@@ -86,7 +93,7 @@ def compared(found: Comparison) -> str:
 def judged(verdict: Verdict) -> str:
     """A verdict, and what speaks against the claim."""
     against = [_against(each) for each in verdict.against]
-    return f"**{verdict.word}**: {'; '.join(against)}" if against else f"**{verdict.word}**"
+    return f"{verdict.word.capitalize()}: {'; '.join(against)}." if against else f"{verdict.word.capitalize()}."
 
 
 def _against(found: Comparison) -> str:
@@ -132,4 +139,4 @@ def by_setting(columns: Sequence[Column], summaries: Sequence[Summary], first: C
 
 def named(summaries: Sequence[Summary]) -> str:
     """Settings in brackets, if there are any."""
-    return f" ({'; '.join(each.setting.title for each in summaries)})" if summaries else ""
+    return f" ({'; '.join(dict.fromkeys(each.setting.title for each in summaries))})" if summaries else ""

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib
-from rich.console import Console
 
 from validation.simplified.compute import compute
 from validation.simplified.figure import draw
@@ -18,6 +17,7 @@ from validation.simplified.report import write
 from validation.simplified.settings import QUICK, SETTINGS, Setting
 from validation.simplified.store import protocol
 from validation.simplified.summary import Summary
+from validation.study.command import finish, processes
 from validation.study.store import Store
 
 HERE = Path(__file__).parents[1]
@@ -40,16 +40,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study."""
     parser = argparse.ArgumentParser(prog="python -m validation.simplified", description="ppp against ibpls (Supplement F)")
     parser.add_argument("--quick", action="store_true", help="two repetitions of two settings that need no download")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--jobs", type=processes, default=1, help="processes")
     parser.add_argument("--folder", type=Path, default=HERE, help="where results/ and reports/ are")
     given = parser.parse_args(arguments)
-    console, store = Console(), Store(given.folder / "results" / "simplified", protocol)
+    store = Store(given.folder / "results" / "simplified", protocol)
     settings, repetitions = (QUICK, QUICK_REPETITIONS) if given.quick else (SETTINGS, REPETITIONS)
-    try:
-        compute(settings, repetitions, store, jobs=given.jobs)
-    except KeyboardInterrupt:
-        console.print("Interrupted. What is finished is kept; the same command goes on from here.")
-    console.print(f"Report: {report(store, given.folder / 'reports')}")
+    finish(
+        lambda: compute(settings, repetitions, store, jobs=given.jobs),
+        lambda: report(store, given.folder / "reports"),
+    )
 
 
 if __name__ == "__main__":

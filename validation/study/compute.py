@@ -48,7 +48,7 @@ def fill(
             bar.advance(task, setting.work)
             left = bar.tasks[task].time_remaining
             estimate = "" if left is None else f", {left / 60:.0f} min left"
-            bar.console.print(f"{setting.title}, repetition {number + 1}: {seconds:.1f} s{estimate}")
+            bar.console.print(f"{setting.title}, repetition {number + 1}: {seconds:.1f} s{estimate}", markup=False)
 
 
 def _available(sources: set[str], load: Callable[[str], object], bar: Progress) -> set[str]:
@@ -58,7 +58,7 @@ def _available(sources: set[str], load: Callable[[str], object], bar: Progress) 
             load(source)
             found.add(source)
         except bpls.DataUnavailableError as error:
-            bar.console.print(f"Left out: {error}")
+            bar.console.print(f"Left out: {error}", markup=False)
     return found
 
 

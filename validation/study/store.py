@@ -19,6 +19,10 @@ class Keyed(Protocol):
     def key(self) -> str: ...
 
 
+class ResultsError(ValueError):
+    """A file of results that is not one of the study as it is."""
+
+
 S = TypeVar("S", bound=Keyed)
 
 
@@ -38,16 +42,24 @@ class Store(Generic[S]):
 
         Raises
         ------
-        ValueError
-            The file is of another protocol.
+        ResultsError
+            The file is broken or of another protocol.
         """
         path = self.path(setting)
         if not path.exists():
             return {}
-        held, now = json.loads(path.read_text(encoding="utf-8")), self.protocol(setting)
-        if held["protocol"] != now:
-            raise ValueError(f"{path} is of another protocol: {held['protocol']}, now {now}. Move it away.")
-        return {int(number): record for number, record in held["repetitions"].items()}
+        try:
+            held = json.loads(path.read_text(encoding="utf-8"))
+            protocol, records = held["protocol"], {int(number): dict(record) for number, record in held["repetitions"].items()}
+            others = [name for name in {**protocol, **self.protocol(setting)} if self._differs(protocol, setting, name)]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ResultsError(f"{path} cannot be read ({type(error).__name__}: {error}). Move it away.") from error
+        if others:
+            raise ResultsError(f"{path} is of another protocol: {', '.join(others)} differ. Move it away.")
+        return records
+
+    def _differs(self, protocol: dict[str, Any], setting: S, name: str) -> bool:
+        return bool(protocol.get(name) != self.protocol(setting).get(name))
 
     def add(self, setting: S, repetition: int, record: Record) -> None:
         """Keep one more repetition."""

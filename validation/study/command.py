@@ -1,0 +1,39 @@
+"""What the studies' commands share: computing, an end by Ctrl-C, results that cannot be read, and the report."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+
+from validation.study.store import ResultsError
+
+INTERRUPTED, FAILED = 130, 1
+
+
+def processes(text: str) -> int:
+    """A number of processes from the command line."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes. Give 1 or more.")
+    return int(text)
+
+
+def finish(compute: Callable[[], None], report: Callable[[], Path | None]) -> None:
+    """Compute, then write the report from whatever is finished; the exit status says whether all went through."""
+    console, status = Console(), 0
+    try:
+        try:
+            compute()
+        except KeyboardInterrupt:
+            console.print("Interrupted. What is finished is kept; the same command goes on from here.")
+            status = INTERRUPTED
+        written = report()
+    except ResultsError as error:
+        console.print(str(error), markup=False)
+        sys.exit(FAILED)
+    console.print(f"Report: {written}" if written else "There are no results yet to report on.", markup=False)
+    if status:
+        sys.exit(status)
