@@ -22,10 +22,13 @@ def reached(summaries: Sequence[Summary]) -> str:
     fewest, most = (pick(each.repetitions for each in summaries) for pick in (min, max))
     short = sum(each.repetitions < LEAST for each in summaries)
     rest = f" {short} settings have fewer than {LEAST} yet." if short else ""
+    goal = sum(wanted.values())
+    missing = (
+        f" of the {goal} that `--full` aims at, and it goes on from there" if done < goal else ", all that `--full` aims at"
+    )
     return (
-        f"R is the number of repetitions, from {fewest} to {most} here.{rest} In these tables are {done} of the "
-        f"{sum(wanted.values())} repetitions, of {len(wanted)} settings, that `--full` aims at; it goes on from there. "
-        f"{sum(each.broken for each in summaries)} runs ended early and are left out."
+        f"R is the number of repetitions, from {fewest} to {most} here.{rest} In these tables are {done} repetitions of "
+        f"{len(summaries)} settings{missing}. {sum(each.broken for each in summaries)} runs ended early and are left out."
     )
 
 
