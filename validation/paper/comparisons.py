@@ -129,17 +129,20 @@ def _pooled_by_sd(summaries: Sequence[Summary], rivals: Sequence[str]) -> str:
 
 def region(main: Sequence[Summary]) -> list[str]:
     """Where PPP gains, in words."""
-    sentences = []
-    for rival in (SUPERVISED, RANDOM, PROBABILITY):
-        found = [(each, each.difference(EP, rival)) for each in main if each.repetitions > 1]
-        better, worse = ([each for each, gap in found if gap.sign == sign] for sign in (1, -1))
-        chance = len(found) * (1 - LEVEL) / 2
-        sentences.append(
-            f"Against {words.NAMES[rival]}, PPP is better in {len(better)} of {len(found)} settings of the main "
-            f"tables{words.named(better)} and worse in {len(worse)}{words.named(worse)}; {chance:.1f} in each direction are "
-            "expected by chance."
-        )
+    sentences = [_counted(main, rival, measure) for measure in (FINAL, ALONG) for rival in (SUPERVISED, RANDOM, PROBABILITY)]
     return ["## Where selection by PPP gains, or avoids a loss", bullets(sentences)] if main else []
+
+
+def _counted(main: Sequence[Summary], rival: str, measure: str) -> str:
+    found = [(each, each.difference(EP, rival, measure)) for each in main if each.repetitions > 1]
+    better, worse = ([each for each, gap in found if gap.sign == sign] for sign in (1, -1))
+    chance = len(found) * (1 - LEVEL) / 2
+    when = "With all pseudo-labels" if measure == FINAL else "Averaged along the run"
+    return (
+        f"{when}, against {words.NAMES[rival]}: PPP is better in {len(better)} of {len(found)} settings of the main "
+        f"tables{words.named(better)} and worse in {len(worse)}{words.named(worse)}; {chance:.1f} in each direction are "
+        "expected by chance."
+    )
 
 
 def informative(summaries: Mapping[str, Summary]) -> list[str]:

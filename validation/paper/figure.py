@@ -30,7 +30,7 @@ from validation.paper.settings import (
     TABLE_1,
     VARIANCE,
 )
-from validation.paper.summary import GLM_SUPERVISED, SUPERVISED, Summary, of, weak
+from validation.paper.summary import ALONG, FINAL, GLM_SUPERVISED, SUPERVISED, Summary, of, weak
 from validation.paper.words import NAMES
 from validation.study.figures import BLUE, FONT, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, band
 from validation.study.intervals import Interval
@@ -71,6 +71,7 @@ BY_GLM = Family(
 )
 SPAN = 6.0
 RIVALS = (SUPERVISED, RANDOM, PROBABILITY)
+WHEN = {FINAL: "with all pseudo-labels", ALONG: "averaged along the run"}
 COLUMNS, WIDTH, ROW = 3, 13.0, 4.6
 COLOURS, EXTENT = "PuOr", 5.0
 MARKERS = {2.5: "o", 0.5: "s", 1.0: "D", 10.0: "^"}
@@ -142,16 +143,19 @@ def _curves(family: Family, panel: SubFigure, summary: Summary) -> None:
 
 
 def _region(summaries: Sequence[Summary]) -> Figure:
-    """A dot a setting: how hard it is, and in colour what PPP gains there."""
-    figure, panels = plt.subplots(1, len(RIVALS), figsize=(WIDTH, 6.4), layout="constrained", sharey=True)
+    """A dot a setting: how hard it is, and in colour what PPP gains there, at the end and along the run."""
+    figure, rows = plt.subplots(2, len(RIVALS), figsize=(WIDTH, 10.6), layout="constrained", sharex=True, sharey=True)
     norm = TwoSlopeNorm(0, -EXTENT, EXTENT)
-    for axes, rival in zip(panels, RIVALS, strict=True):
-        dots = _dots(axes, summaries, rival, norm)
-        axes.set(xscale="log", xlabel="labels per parameter", title=f"PPP − {NAMES[rival]}")
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.grid(alpha=0.3)
-    panels[0].set_ylabel("supervised accuracy (%)")
-    figure.colorbar(dots, ax=panels, label="points, with all pseudo-labels", extend="both", shrink=0.9)
+    for row, (measure, when) in zip(rows, WHEN.items(), strict=True):
+        for axes, rival in zip(row, RIVALS, strict=True):
+            dots = _dots(axes, summaries, rival, measure, norm)
+            axes.set(xscale="log", title=f"PPP − {NAMES[rival]}")
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.grid(alpha=0.3)
+        row[0].set_ylabel("supervised accuracy (%)")
+        figure.colorbar(dots, ax=row, label=f"points, {when}", extend="both", shrink=0.9)
+    for axes in rows[-1]:
+        axes.set_xlabel("labels per parameter")
     kinds = [*((f"prior sd {sd:g}", marker, 1) for sd, marker in sorted(MARKERS.items())), ("interval without 0", "o", 3)]
     shared: dict[str, Any] = {"color": "none", "markerfacecolor": "white", "markeredgecolor": GREY, "markersize": 11}
     marks = [Line2D([], [], marker=marker, markeredgewidth=width, **shared) for _, marker, width in kinds]
@@ -160,9 +164,9 @@ def _region(summaries: Sequence[Summary]) -> Figure:
     return figure
 
 
-def _dots(axes: Axes, summaries: Sequence[Summary], rival: str, norm: TwoSlopeNorm) -> Any:
+def _dots(axes: Axes, summaries: Sequence[Summary], rival: str, measure: str, norm: TwoSlopeNorm) -> Any:
     for summary in summaries:
-        gap = summary.difference(EP, rival)
+        gap = summary.difference(EP, rival, measure)
         dots = axes.scatter(
             summary.labels_a_parameter,
             summary.mean(SUPERVISED),
