@@ -36,6 +36,7 @@ def audits(runs):
     )
 
 
+@pytest.mark.slow
 def test_the_regret_of_a_first_choice_is_that_of_quadrature(audits):
     split, found, runs = audits
     exact = split.candidates["grid_log_ppp"].to_numpy()
@@ -46,6 +47,7 @@ def test_the_regret_of_a_first_choice_is_that_of_quadrature(audits):
     assert float(found["variance"].rounds["run_regret"].sum()) > float(found["ppp"].rounds["run_regret"].sum()) + 0.1
 
 
+@pytest.mark.slow
 def test_the_first_round_agrees_with_an_audit_by_quadrature(audits, few):
     split, found, _ = audits
     _, informed = few
@@ -59,6 +61,7 @@ def test_the_first_round_agrees_with_an_audit_by_quadrature(audits, few):
     assert (np.abs(first["max_centred"] - true["max_centred"]) <= 4 * first["max_centred_mcse"]).all()
 
 
+@pytest.mark.slow
 def test_exact_selection_starts_with_the_best_by_quadrature(audits):
     split, found, _ = audits
     exact = split.candidates["grid_log_ppp"].to_numpy()
@@ -67,6 +70,7 @@ def test_exact_selection_starts_with_the_best_by_quadrature(audits):
     assert found["ppp"].tree["exact_run"].sizes["step"] == 12
 
 
+@pytest.mark.slow
 def test_rounds_hold_d_as_it_was(audits):
     split, found, _ = audits
     rounds = found["ppp"].rounds
@@ -75,6 +79,7 @@ def test_rounds_hold_d_as_it_was(audits):
     assert rounds["n_candidates"].to_numpy().tolist() == [split.m, split.m - 4, split.m - 8]
 
 
+@pytest.mark.slow
 def test_a_person_reads_an_answer_to_each_question(audits):
     _, found, runs = audits
     audit = found["variance"]
@@ -88,6 +93,7 @@ def test_a_person_reads_an_answer_to_each_question(audits):
     assert html.escape(audit.verdict) in audit._repr_html_()
 
 
+@pytest.mark.slow
 def test_a_file_brings_everything_back(audits, tmp_path):
     _, found, _ = audits
     found["ppp"].to_netcdf(tmp_path / "along.nc")
