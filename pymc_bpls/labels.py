@@ -38,7 +38,8 @@ def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     Raises
     ------
     LabelError
-        `y` is not one-dimensional, has non-integer numbers (soft labels), or holds both −1 and 0.
+        `y` is not one-dimensional, has non-integer numbers (soft labels), or holds both −1 and 0, or both a number and its
+        text.
 
     Examples
     --------
@@ -58,6 +59,7 @@ def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rank = np.argsort(order)
         codes = np.where(codes >= 0, rank[np.maximum(codes, 0)] if len(order) else codes, UNLABELED)
         classes = _tidy(np.asarray(values, dtype=object)[order])
+        _reject_alike(classes)
     if not len(classes):
         raise LabelError("No row has a label. Give at least one label of each class.")
     if {-1, 0} <= set(classes.tolist()):
@@ -89,6 +91,13 @@ def _reject_soft(known: pd.Series) -> None:
             f"{soft.size} labels are not whole numbers, the first is {known.iloc[soft[0]]}. "
             "Soft labels are not supported: give each row one class, or None."
         )
+
+
+def _reject_alike(classes: np.ndarray) -> None:
+    names, counts = np.unique(classes, return_counts=True)
+    alike = names[counts > 1].tolist()
+    if alike:
+        raise LabelError(f"The labels hold {alike} both as text and as something else. Convert all labels to one type.")
 
 
 def _sorted(values: Any) -> np.ndarray:

@@ -41,6 +41,16 @@ def test_a_categorical_keeps_the_order_of_its_categories_and_unused_ones():
         assert encoded(given_as) == ([1, 0, -1, 1], ["low", "mid", "high"])
 
 
+@pytest.mark.parametrize(
+    ("y", "alike"), [(["1", 1, None, "2"], "1"), (["True", True, False], "True"), (["1.0", 1.0, "a"], "1.0")]
+)
+def test_a_number_and_its_text_are_no_two_classes(y, alike):
+    """They would be two classes of one name in every result."""
+    with pytest.raises(LabelError, match=rf"\['{alike}'\] both as text and as something else\. Convert all labels to one type"):
+        encode_labels(y)
+    assert encode_labels(["a", 1, None])[1].tolist() == ["1", "a"]
+
+
 def test_booleans_become_false_then_true():
     for y in ([True, False, True], np.array([True, False, True]), pd.Series([True, False, True])):
         assert encoded(y) == ([1, 0, 1], [False, True])

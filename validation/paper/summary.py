@@ -46,7 +46,7 @@ class Summary:
     @property
     def methods(self) -> list[str]:
         """Those with a whole run in some repetition."""
-        return [name for name in self.setting.methods if any(name in each["runs"] for each in self.records.values())]
+        return [name for name in self.setting.methods if self.runs(name)]
 
     def runs(self, method: str) -> int:
         """How many whole runs a method has."""

@@ -45,21 +45,18 @@ class Store(Generic[S]):
         ResultsError
             The file is broken or of another protocol.
         """
-        path = self.path(setting)
+        path, now = self.path(setting), self.protocol(setting)
         if not path.exists():
             return {}
         try:
             held = json.loads(path.read_text(encoding="utf-8"))
             protocol, records = held["protocol"], {int(number): dict(record) for number, record in held["repetitions"].items()}
-            others = [name for name in {**protocol, **self.protocol(setting)} if self._differs(protocol, setting, name)]
+            others = [name for name in {**protocol, **now} if protocol.get(name) != now.get(name)]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ResultsError(f"{path} cannot be read ({type(error).__name__}: {error}). Move it away.") from error
         if others:
             raise ResultsError(f"{path} is of another protocol: {', '.join(others)} differ. Move it away.")
         return records
-
-    def _differs(self, protocol: dict[str, Any], setting: S, name: str) -> bool:
-        return bool(protocol.get(name) != self.protocol(setting).get(name))
 
     def add(self, setting: S, repetition: int, record: Record) -> None:
         """Keep one more repetition."""
