@@ -1,11 +1,10 @@
 """Bayesian pseudo-label selection for models declared in PyMC."""
 
-from pymc_bpls.along import AuditAlong
-from pymc_bpls.audit import Audit
+from pymc_bpls.audit.along import AuditAlong
+from pymc_bpls.audit.report import Audit
 from pymc_bpls.bpls import BPLS
-from pymc_bpls.criteria import Criterion
 from pymc_bpls.datasets import load_dataset, simulate
-from pymc_bpls.decisions import Hurwicz
+from pymc_bpls.engine.mode import LaplaceFit
 from pymc_bpls.errors import (
     ApproximationError,
     BPLSError,
@@ -17,16 +16,17 @@ from pymc_bpls.errors import (
     ModelError,
     RowError,
 )
-from pymc_bpls.labels import encode_labels
-from pymc_bpls.laplace import LaplaceFit
-from pymc_bpls.modelrules import GammaMaximin, LeastFavorable, Penalised, SumRule
+from pymc_bpls.model.labels import encode_labels
+from pymc_bpls.model.prior_sets import prior_set
 from pymc_bpls.modelset import ModelSet
-from pymc_bpls.plots_audit import plot_agreement, plot_audit, plot_scores
-from pymc_bpls.plots_decision import plot_decision
-from pymc_bpls.plots_remainder import plot_remainder
-from pymc_bpls.plots_run import plot_self_training
-from pymc_bpls.priors import prior_set
-from pymc_bpls.stopping import EvidenceDrop, MaxRounds, NoGain, Threshold
+from pymc_bpls.plots.audit import plot_agreement, plot_audit, plot_scores
+from pymc_bpls.plots.decision import plot_decision
+from pymc_bpls.plots.remainder import plot_remainder
+from pymc_bpls.plots.self_training import plot_self_training
+from pymc_bpls.rules.label_rules import Hurwicz
+from pymc_bpls.rules.model_rules import GammaMaximin, LeastFavorable, Penalised, SumRule
+from pymc_bpls.scoring.criteria import Criterion
+from pymc_bpls.selftraining.stop_rules import EvidenceDrop, MaxRounds, NoGain, Threshold
 from pymc_bpls.summaries import summary
 
 __all__ = [

@@ -12,37 +12,27 @@ import pymc as pm
 import xarray as xr
 from pymc.model.core import modelcontext
 
-from pymc_bpls.along import ALONG, AuditAlong, audit_step, exact_run, read_track, report
-from pymc_bpls.audit import Audit
-from pymc_bpls.auditing import Bench, make_audit, nothing_to_audit
+from pymc_bpls.audit.along import ALONG, AuditAlong, audit_step, exact_run, read_track, report
+from pymc_bpls.audit.make import Bench, make_audit, nothing_to_audit
+from pymc_bpls.audit.report import Audit
+from pymc_bpls.audit.truth import labels_of, read_exact
 from pymc_bpls.bambi import from_bambi, is_bambi
-from pymc_bpls.compiled import Compiler
-from pymc_bpls.criteria import Criterion
-from pymc_bpls.decisions import LabelRule, find_rule
+from pymc_bpls.compute.compiler import Compiler
+from pymc_bpls.engine.mode import LaplaceFit, as_fit
+from pymc_bpls.engine.refits import Engine
 from pymc_bpls.errors import ApproximationError, BPLSWarning, CriterionError, ModeError, ModelError, RowError
-from pymc_bpls.exact import exact_tree, find_method, multiple, warn_if_unreliable
-from pymc_bpls.forms import AUDITED, find_settings, read_forms
-from pymc_bpls.joint import JointScorer, refuse_weight
-from pymc_bpls.laplace import LaplaceFit, as_fit
-from pymc_bpls.modes import other_modes
-from pymc_bpls.priors import Variant
-from pymc_bpls.problem import declare
-from pymc_bpls.refit import Engine
-from pymc_bpls.resuming import kept_aside, kept_test, read_generator, read_warm, state_dataset
-from pymc_bpls.rows import check_classes
-from pymc_bpls.runs import (
-    History,
-    check_table,
-    curve_dataset,
-    held_out_dataset,
-    history_dataset,
-    labeled_dataset,
-    read_history,
-    unedited,
-    verdict,
-)
-from pymc_bpls.scoring import Scorer, Settings
-from pymc_bpls.selftraining import (
+from pymc_bpls.model.prior_sets import Variant
+from pymc_bpls.model.problem import declare
+from pymc_bpls.model.table import check_classes
+from pymc_bpls.montecarlo.other_modes import other_modes
+from pymc_bpls.rules.label_rules import LabelRule, find_rule
+from pymc_bpls.scoring.criteria import Criterion
+from pymc_bpls.scoring.exact import exact_tree, find_method, multiple, warn_if_unreliable
+from pymc_bpls.scoring.joint import JointScorer, refuse_weight
+from pymc_bpls.scoring.scorer import Scorer, Settings
+from pymc_bpls.scoring.settings import AUDITED, find_settings, read_forms
+from pymc_bpls.selftraining.resuming import kept_aside, kept_test, read_generator, read_warm, state_dataset
+from pymc_bpls.selftraining.run import (
     CALLABLE,
     ClassBalance,
     HeldOut,
@@ -53,9 +43,19 @@ from pymc_bpls.selftraining import (
     read_test,
     read_weight,
 )
-from pymc_bpls.stopping import Stop, read_rules, rows_aside
+from pymc_bpls.selftraining.stop_rules import Stop, read_rules, rows_aside
+from pymc_bpls.selftraining.tree import (
+    History,
+    check_table,
+    curve_dataset,
+    held_out_dataset,
+    history_dataset,
+    labeled_dataset,
+    read_history,
+    unedited,
+    verdict,
+)
 from pymc_bpls.summaries import of_problem
-from pymc_bpls.truth import labels_of, read_exact
 
 _PREDICTORS = ("map", "laplace")
 

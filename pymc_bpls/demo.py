@@ -27,8 +27,8 @@ from scipy.stats import t as student
 from pymc_bpls.bpls import BPLS
 from pymc_bpls.datasets import load_dataset
 from pymc_bpls.errors import BPLSError
-from pymc_bpls.plots import plot_accuracy
-from pymc_bpls.selftraining import INTERRUPTED
+from pymc_bpls.plots.panels import plot_accuracy
+from pymc_bpls.selftraining.run import INTERRUPTED
 
 LEVEL = 0.05
 RULE_OF_THUMB = 2.0

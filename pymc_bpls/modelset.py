@@ -10,16 +10,16 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_bpls.along import AuditAlong
+from pymc_bpls.audit.along import AuditAlong
 from pymc_bpls.bpls import BPLS
+from pymc_bpls.engine.mode import LaplaceFit
 from pymc_bpls.errors import BPLSWarning, CriterionError, ModelError
-from pymc_bpls.laplace import LaplaceFit
-from pymc_bpls.modelrules import GammaMaximin, ModelRule
-from pymc_bpls.problem import Problem
-from pymc_bpls.runs import members_dataset
-from pymc_bpls.selftraining import Run
-from pymc_bpls.setscoring import BEST, SetMode, SetScorer, SharedProblem, in_the_name_of
-from pymc_bpls.showing import Summary
+from pymc_bpls.model.problem import Problem
+from pymc_bpls.rules.model_rules import GammaMaximin, ModelRule
+from pymc_bpls.scoring.members import BEST, SetMode, SetScorer, SharedProblem, in_the_name_of
+from pymc_bpls.selftraining.run import Run
+from pymc_bpls.selftraining.tree import members_dataset
+from pymc_bpls.text.summary import Summary
 
 
 class ModelSet(BPLS):

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from pymc_bpls.audit.sentences import percent
 from pymc_bpls.errors import CriterionError
-from pymc_bpls.problem import Problem
-from pymc_bpls.showing import Summary
-from pymc_bpls.verdicts import percent
+from pymc_bpls.model.problem import Problem
+from pymc_bpls.text.summary import Summary
 
 _SHOWN = 8
 

@@ -147,7 +147,7 @@ def test_interrupting_returns_what_was_audited(small, monkeypatch):
 
 @pytest.mark.slow
 def test_nuts_takes_over_where_importance_sampling_is_not_to_be_trusted(small):
-    from pymc_bpls.exact import Nuts, Psis, PsisElseNuts
+    from pymc_bpls.scoring.exact import Nuts, Psis, PsisElseNuts
 
     scorer, labeled = small._scorer, small._problem.labeled
     nuts = Nuts(False, (1, 2, 3), {"draws": 50, "tune": 50, "chains": 2, "cores": 1, "progressbar": False})

@@ -11,8 +11,8 @@ import xarray as xr
 from scipy.stats import kendalltau, spearmanr
 
 import pymc_bpls as bpls
-from pymc_bpls.agreement import interval
-from pymc_bpls.ranks import kendall, ranks, spearman
+from pymc_bpls.audit.agreement import interval
+from pymc_bpls.rules.ranking import kendall, ranks, spearman
 
 EXPECTED_TAU = {
     "sim1_q2": {"ppp": 1.0, "ibpls": 0.993, "ubpls": 0.993, "reference": 0.993, "likelihood": 0.993},

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import betaln
 from scipy.stats import multivariate_normal
 
-from pymc_bpls.bridge import Proposal, bridge
+from pymc_bpls.montecarlo.bridge import Proposal, bridge
 
 SEEDS = range(40)
 

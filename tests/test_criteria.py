@@ -9,8 +9,8 @@ from reference import logistic
 
 import pymc_bpls as bpls
 from pymc_bpls import Criterion, CriterionError, ModeError
-from pymc_bpls.criteria import CRITERIA
-from pymc_bpls.scoring import ranking
+from pymc_bpls.scoring.criteria import CRITERIA
+from pymc_bpls.scoring.scorer import ranking
 
 X = np.random.default_rng(2).normal(size=(24, 1))
 THREE = np.digitize(2 * X[:, 0] + np.random.default_rng(8).logistic(size=24), [-1, 1])

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from scipy.stats import kendalltau
 
 import pymc_bpls as bpls
-from pymc_bpls.decisions import Expected, find_rule
+from pymc_bpls.rules.label_rules import Expected, find_rule
 
 QUIET = {"progressbar": False}
 

@@ -10,7 +10,6 @@ import pytest
 from rich.console import Console
 
 from pymc_bpls.__main__ import main
-from pymc_bpls.criteria import CRITERIA
 from pymc_bpls.demo import (
     Outcome,
     Setting,
@@ -25,7 +24,8 @@ from pymc_bpls.demo import (
     verdict,
 )
 from pymc_bpls.errors import BPLSError
-from pymc_bpls.plots import plot_accuracy
+from pymc_bpls.plots.panels import plot_accuracy
+from pymc_bpls.scoring.criteria import CRITERIA
 
 README = Path(__file__).parents[1] / "README.md"
 SMALL = Setting(dataset="banknote", n_labeled=12, n_unlabeled=30, rounds=3, seeds=1, criteria=("probability", "random"))

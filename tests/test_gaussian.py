@@ -13,10 +13,10 @@ from scipy.special import expit, log_expit, logsumexp
 from scipy.stats import kendalltau, multivariate_normal
 
 import pymc_bpls as bpls
-from pymc_bpls.exact import proposals
-from pymc_bpls.gaussian import Gaussian
-from pymc_bpls.importance import importance_draws, log_evidence
-from pymc_bpls.refitfree import FITS
+from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.montecarlo.psis import importance_draws, log_evidence
+from pymc_bpls.scoring.by_ep_and_vi import FITS
+from pymc_bpls.scoring.exact import proposals
 
 APPROXIMATIONS = tuple(FITS)
 rng = np.random.default_rng(6)

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from scipy.stats import kendalltau
 
 import pymc_bpls as bpls
-from pymc_bpls.modelrules import Members
+from pymc_bpls.rules.model_rules import Members
 
 QUIET = {"progressbar": False}
 RULES = (bpls.GammaMaximin(), bpls.LeastFavorable(), bpls.SumRule(), bpls.Penalised(0.7))

@@ -8,8 +8,8 @@ import pymc as pm
 import pytest
 
 import pymc_bpls as bpls
-from pymc_bpls.plots_decision import _with_label
-from pymc_bpls.rows import Labeled
+from pymc_bpls.model.table import Labeled
+from pymc_bpls.plots.decision import _with_label
 
 matplotlib.use("agg")
 

@@ -7,7 +7,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from scipy.special import log_expit, log_softmax, logsumexp
 
-from pymc_bpls.plots_remainder import plot_remainder
+from pymc_bpls.plots.remainder import plot_remainder
 from validation.quadrature import Hierarchy, Rows, Softmax, exact
 from validation.remainder import slopes
 

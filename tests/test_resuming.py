@@ -13,10 +13,10 @@ from reference import logistic
 
 import pymc_bpls as bpls
 from pymc_bpls import CriterionError, EvidenceDrop, MaxRounds, NoGain, Threshold
-from pymc_bpls.compiled import Compiler
-from pymc_bpls.resuming import read_generator
-from pymc_bpls.selftraining import Run
-from pymc_bpls.sharing import LIBRARY
+from pymc_bpls.compute.compiler import Compiler
+from pymc_bpls.compute.library import LIBRARY
+from pymc_bpls.selftraining.resuming import read_generator
+from pymc_bpls.selftraining.run import Run
 
 ENGINES = [name for name, module in (("h5netcdf", "h5netcdf"), ("netcdf4", "netCDF4")) if importlib.util.find_spec(module)]
 N, TEST = 12, np.arange(20, 26)

@@ -12,8 +12,8 @@ from reference import logistic
 
 import pymc_bpls as bpls
 from pymc_bpls import ModelError, RowError
-from pymc_bpls.forms import find_settings
-from pymc_bpls.rows import Labeled
+from pymc_bpls.model.table import Labeled
+from pymc_bpls.scoring.settings import find_settings
 
 SAME = {"rtol": 0, "atol": 1e-10}
 N = 12

@@ -11,7 +11,7 @@ from sklearn.metrics import log_loss
 
 import pymc_bpls as bpls
 from pymc_bpls import BPLSError, CriterionError, LabelError, RowError
-from pymc_bpls.sharing import LIBRARY
+from pymc_bpls.compute.library import LIBRARY
 
 N, M, TEST = 12, 8, np.arange(20, 26)
 

@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 import pymc_bpls as bpls
-from pymc_bpls.sharing import LIBRARY, ROWS
+from pymc_bpls.compute.library import LIBRARY, ROWS
 
 rng = np.random.default_rng(11)
 X = rng.normal(size=(50, 3))

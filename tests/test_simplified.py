@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pymc_bpls.criteria import LAPLACE
-from pymc_bpls.runs import History
-from pymc_bpls.scoring import ranking
-from pymc_bpls.selftraining import Plan, Run
+from pymc_bpls.scoring.criteria import LAPLACE
+from pymc_bpls.scoring.scorer import ranking
+from pymc_bpls.selftraining.run import Plan, Run
+from pymc_bpls.selftraining.tree import History
 from validation.simplified import compute as computing
 from validation.simplified.__main__ import main
 from validation.simplified.repetition import EVERY, repeat

@@ -9,7 +9,7 @@ import xarray as xr
 from sklearn.linear_model import LogisticRegression
 
 import pymc_bpls as bpls
-from pymc_bpls.showing import Summary
+from pymc_bpls.text.summary import Summary
 
 TEST = np.arange(20, 26)
 

@@ -13,7 +13,7 @@ import zoo
 from pytensor.compile.mode import Mode
 
 import pymc_bpls as bpls
-from pymc_bpls.forms import find_settings
+from pymc_bpls.scoring.settings import find_settings
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS:UserWarning"),

@@ -24,10 +24,10 @@ import xarray as xr
 from rich.console import Console
 
 import pymc_bpls as bpls
-from pymc_bpls.criteria import find_criterion
-from pymc_bpls.plots_remainder import plot_remainder
-from pymc_bpls.rows import Labeled
-from pymc_bpls.scoring import Scorer, Settings
+from pymc_bpls.model.table import Labeled
+from pymc_bpls.plots.remainder import plot_remainder
+from pymc_bpls.scoring.criteria import find_criterion
+from pymc_bpls.scoring.scorer import Scorer, Settings
 from validation.quadrature import Hierarchy, Model, Rows, Softmax, exact
 from validation.remainder_report import report
 

@@ -18,9 +18,9 @@ from rich.console import Console
 from scipy.stats import kendalltau
 
 import pymc_bpls as bpls
-from pymc_bpls.gaussian import Gaussian
-from pymc_bpls.importance import log_evidence
-from pymc_bpls.refitfree import FITS
+from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.montecarlo.psis import log_evidence
+from pymc_bpls.scoring.by_ep_and_vi import FITS
 from validation.approximations.cases import Case, cases
 from validation.approximations.report import draw, write
 

@@ -6,12 +6,12 @@ import numpy as np
 import scipy.linalg
 from scipy.special import expit, log_expit
 
-from pymc_bpls.criteria import FITTED, LAPLACE, Criterion, FitCriterion
-from pymc_bpls.decisions import find_rule
-from pymc_bpls.laplace import Mode
-from pymc_bpls.runs import History
-from pymc_bpls.scoring import Settings
-from pymc_bpls.selftraining import FAILED, INTERRUPTED, HeldOut, Plan, Run
+from pymc_bpls.engine.mode import Mode
+from pymc_bpls.rules.label_rules import find_rule
+from pymc_bpls.scoring.criteria import FITTED, LAPLACE, Criterion, FitCriterion
+from pymc_bpls.scoring.scorer import Settings
+from pymc_bpls.selftraining.run import FAILED, INTERRUPTED, HeldOut, Plan, Run
+from pymc_bpls.selftraining.tree import History
 from validation.paper.curves import Curve
 from validation.paper.settings import EP, IBPLS, MARGINAL, PPP, PROBABILITY, RANDOM, REFERENCE, UBPLS, VARIANCE
 from validation.paper.settings import LIKELIHOOD as MAX_MAX

@@ -11,7 +11,7 @@ import xarray as xr
 from sklearn.preprocessing import SplineTransformer
 
 import pymc_bpls as bpls
-from pymc_bpls.scoring import Scorer
+from pymc_bpls.scoring.scorer import Scorer
 from validation.paper.settings import CODE, CURVED, SPLINE, SUPPLEMENT, Prior, Setting
 from validation.study.splines import by_roughness
 

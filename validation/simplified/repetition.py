@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from pymc_bpls.averages import Averages, average
-from pymc_bpls.exact import proposals
-from pymc_bpls.importance import importance_draws
-from pymc_bpls.scoring import Scorer
+from pymc_bpls.montecarlo.averages import Averages, average
+from pymc_bpls.montecarlo.psis import importance_draws
+from pymc_bpls.scoring.exact import proposals
+from pymc_bpls.scoring.scorer import Scorer
 from validation.simplified.rounds import CRITERIA, FULL, SIMPLIFIED, Round, SelfTraining
 from validation.simplified.settings import Setting, declare
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_bpls.criteria import LAPLACE, TERMS
-from pymc_bpls.decisions import find_rule
-from pymc_bpls.laplace import Mode
-from pymc_bpls.rows import Labeled
-from pymc_bpls.scoring import Scorer, Settings, Warm, ranking
+from pymc_bpls.engine.mode import Mode
+from pymc_bpls.model.table import Labeled
+from pymc_bpls.rules.label_rules import find_rule
+from pymc_bpls.scoring.criteria import LAPLACE, TERMS
+from pymc_bpls.scoring.scorer import Scorer, Settings, Warm, ranking
 from validation.study.splits import Split
 
 FULL, SIMPLIFIED = CRITERIA = ("ppp", "ibpls")

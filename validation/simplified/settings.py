@@ -10,7 +10,7 @@ import pymc as pm
 import xarray as xr
 
 import pymc_bpls as bpls
-from pymc_bpls.scoring import Scorer
+from pymc_bpls.scoring.scorer import Scorer
 from validation.study.splits import Sizes, Split, draw
 
 SIMULATED = "simulated"

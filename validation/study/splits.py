@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_bpls.rows import Labeled
-from pymc_bpls.selftraining import HeldOut
+from pymc_bpls.model.table import Labeled
+from pymc_bpls.selftraining.run import HeldOut
 
 TEST_SHARE = 0.5
 

@@ -1,0 +1,1 @@
+"""Gaussian approximations of the posterior of D counted once or twice, and predictions under them."""

@@ -1,0 +1,111 @@
+"""Gaussian approximations of p_k(θ) ∝ p(D | θ)^k π(θ): what one of them is, and which can be fitted.
+
+One Gaussian q_2 ≈ p_2 scores every candidate without a refit, since
+
+    log PPP_i = log Z_2 − log Z_1 + log E_{p_2}[p(ŷ_i | x_i, θ)],      log p(D ∪ i) = log Z_1 + log E_{p_1}[p(ŷ_i | x_i, θ)].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import factorial
+from typing import Protocol
+
+import numpy as np
+import scipy.linalg
+
+from pymc_bpls.compute.threads import side_by_side
+from pymc_bpls.engine.mode import Mode
+from pymc_bpls.engine.refits import Engine
+from pymc_bpls.model.table import Labeled
+
+ORDERS = (3, 4)
+_AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class Sites:
+    """EP's factors exp(ν f − ½ τ f²) of the predictors of D's rows, in the order of D, and of single coefficients."""
+
+    labeled: Labeled
+    tau: np.ndarray
+    nu: np.ndarray
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How p_k differs from its Gaussian, after Opper, Paquet and Winther (2013).
+
+    Factor n of p_k depends on a linear function of θ whose direction in units of its sd is `directions[n]` (J, q); the mean
+    of the Hermite polynomial He_l of the standardised function under that factor's tilted density is `c[l]` (L, J), l = 3, 4.
+    A standardised linear function z that has correlation ρ_n with each of these has, to first order, the density
+
+        φ(z) [1 + Σ_l He_l(z) Σ_n c_ln ρ_n^l / l!].
+    """
+
+    directions: np.ndarray
+    c: np.ndarray
+
+    def tilt(self, correlations: np.ndarray) -> np.ndarray:
+        """Σ_n c_ln ρ_n^l / l! of each function, for correlations (rows, J): shape (rows, L)."""
+        found = np.empty((len(correlations), len(ORDERS)))
+
+        def of(some: slice) -> None:
+            rho = correlations[some]
+            power = rho * rho
+            for place, order in enumerate(ORDERS):
+                power *= rho
+                found[some, place] = power @ self.c[place] / factorial(order)
+
+        side_by_side(of, [slice(first, first + _AT_ONCE) for first in range(0, len(correlations), _AT_ONCE)])
+        return found
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """N(mean, covariance) ≈ p_k, of shapes (q,) and (q, q).
+
+    `log_z` is EP's log Z_k, or the ELBO, a lower bound of it; NaN where there is none. `steps` were taken to find it; of EP,
+    `sites` are where the next fit may start, and `shape` corrects averages over it.
+    """
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    log_z: float = np.nan
+    steps: int = 0
+    sites: Sites | None = None
+    shape: Shape | None = None
+
+    @classmethod
+    def at_mode(cls, mode: Mode) -> Gaussian:
+        """Laplace's approximation."""
+        factor = (scipy.linalg.cholesky(mode.hessian, lower=True), True)
+        return cls(mode.theta, scipy.linalg.cho_solve(factor, np.eye(len(mode.theta))), mode.log_integral, mode.steps)
+
+    @cached_property
+    def factor(self) -> np.ndarray:
+        """Lower Cholesky factor of the covariance."""
+        return np.linalg.cholesky(self.covariance)
+
+    def as_mode(self) -> Mode:
+        """Its centre, where a log-posterior with a kink has no mode that Newton's method can verify."""
+        log_det = -2 * float(np.log(np.diag(self.factor)).sum())
+        precision = scipy.linalg.cho_solve((self.factor, True), np.eye(len(self.mean)))
+        value = self.log_z - 0.5 * len(self.mean) * np.log(2 * np.pi) + 0.5 * log_det  # so that its log integral is log Z
+        return Mode(self.mean, value, precision, log_det, 0.0, self.steps)
+
+
+class Fit(Protocol):
+    """Fits a Gaussian to p_k, from the mode of p_1 or from an earlier fit on a part of D."""
+
+    def __call__(self, engine: Engine, labeled: Labeled, k: int, mode: Mode | None, start: Gaussian | None) -> Gaussian: ...
+
+
+def trapezoid(nodes: int, half_width: float) -> tuple[np.ndarray, float]:
+    """Equally spaced nodes on ±half_width and their spacing.
+
+    For an integrand that is analytic in a strip of half-width a and vanishes at the ends, the error is exp(−2π a / spacing).
+    """
+    z = np.linspace(-half_width, half_width, nodes)
+    return z, float(z[1] - z[0])

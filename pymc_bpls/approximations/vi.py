@@ -1,0 +1,290 @@
+"""The variational Gaussian for p_k(θ) ∝ p(D | θ)^k π(θ): the q = N(μ, S) with the largest ELBO = E_q[log p_k] + entropy.
+
+At its maximum (Opper and Archambeau 2009)
+
+    E_q[∇ log p_k] = 0,      S⁻¹ = −E_q[∇² log p_k],
+
+which damped natural-gradient steps reach; with Λ = S⁻¹, E = −E_q[∇² log p_k] and a step ρ, the update
+Λ + ρ(E − Λ) + ½ρ² (E − Λ) S (E − Λ) is positive definite whatever E is (Lin, Schmidt and Khan 2020). Expectations are taken by
+the trapezoid rule where rows have one linear predictor, otherwise over fixed antithetic Sobol draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.linalg
+
+from pymc_bpls.approximations.anderson import Mixing
+from pymc_bpls.approximations.gaussian import Gaussian, trapezoid
+from pymc_bpls.approximations.predictive import antithetic_draws
+from pymc_bpls.engine.affine_rows import Block, Structured
+from pymc_bpls.engine.mode import Mode
+from pymc_bpls.engine.refits import Engine, Rows, by_columns
+from pymc_bpls.engine.separable_priors import SeparablePrior
+from pymc_bpls.errors import ApproximationError
+from pymc_bpls.model.table import Labeled
+
+_NODES, _HALF_WIDTH = (161, 321, 641, 1281, 2561, 5121), 8.5
+_MOST_STEPS = 500
+_MOMENTS, _ELBO = 1e-7, 1e-9
+_LEAST_STEP = 1e-3
+_WORSE = 2.0
+_NARROWINGS = 8
+_FARTHEST = 3.0
+_DRAWS_AT_ONCE = 32
+_NAMED = 3
+
+
+class Expectations(NamedTuple):
+    """E_q of a log density, of its gradient (q,) and of minus its Hessian (q, q)."""
+
+    value: float
+    gradient: np.ndarray
+    curvature: np.ndarray
+
+    def __add__(self, other: Any) -> Expectations:
+        return Expectations(*(mine + its for mine, its in zip(self, other, strict=True)))
+
+    @property
+    def finite(self) -> bool:
+        """Whether all of it is."""
+        return all(bool(np.isfinite(part).all()) for part in self)
+
+
+class Moments(NamedTuple):
+    """μ (q,), S (q, q) and its lower Cholesky factor."""
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    factor: np.ndarray
+
+    @property
+    def precision(self) -> np.ndarray:
+        """S⁻¹."""
+        return scipy.linalg.cho_solve((self.factor, True), np.eye(len(self.mean)))
+
+
+Expect = Callable[[Moments], Expectations]
+
+
+def fit(engine: Engine, labeled: Labeled, k: int, mode: Mode | None, start: Gaussian | None) -> Gaussian:
+    """The variational Gaussian of p_k; `log_z` is its ELBO.
+
+    Raises
+    ------
+    ApproximationError
+        It does not converge: the parameters that do not settle are named.
+    """
+    expect = _expectations(engine, labeled, k)
+    now, at = _finite_start(expect, _first(engine, mode, start))
+    step, mixing, miss = 1.0, Mixing(), np.inf
+    elbo = _elbo(now, at)
+    scale = np.sqrt(np.diag(now.covariance))
+    if not at.finite:
+        raise ApproximationError(
+            "The expected log-density is not finite: a density that is 0 somewhere has no variational Gaussian. "
+            "Replace a hard bound by a smooth prior, or use exact()."
+        )
+    for steps in range(1, _MOST_STEPS + 1):
+        try:
+            ahead = _mixed(mixing, now, _moved(now, at, step), scale)
+        except np.linalg.LinAlgError:
+            break
+        found = expect(ahead)
+        last_elbo, last_miss = elbo, miss
+        elbo, miss = _elbo(ahead, found), _miss(ahead, found)
+        if miss <= _MOMENTS and abs(elbo - last_elbo) <= _ELBO * (1 + abs(elbo)):
+            return Gaussian(ahead.mean, ahead.covariance, float(elbo), steps)
+        if not elbo >= last_elbo - _ELBO * (1 + abs(last_elbo)) and not miss < _WORSE * last_miss and step > _LEAST_STEP:
+            mixing, step, elbo, miss = Mixing(), 0.5 * step, last_elbo, last_miss
+            continue
+        step = min(1.0, 1.1 * step)
+        now, at = ahead, found
+    raise ApproximationError(
+        f"The variational fit did not settle in {steps} steps; {_widest(engine, now)} are the most uncertain. "
+        'Use approximation="ep" where rows have one linear predictor, exact(method="nuts"), or tighter priors.'
+    )
+
+
+def _finite_start(expect: Expect, now: Moments) -> tuple[Moments, Expectations]:
+    """The start, narrowed until expectations are finite."""
+    for _ in range(_NARROWINGS):
+        at = expect(now)
+        if at.finite:
+            break
+        now = Moments(now.mean, 0.25 * now.covariance, 0.5 * now.factor)
+    return now, at
+
+
+def _elbo(now: Moments, at: Expectations) -> float:
+    return float(at.value + np.log(np.diag(now.factor)).sum() + 0.5 * len(now.mean) * (1 + np.log(2 * np.pi)))
+
+
+def _miss(now: Moments, at: Expectations) -> float:
+    """By how much the two conditions are missed, in standard deviations and as a share of the curvature."""
+    mismatch = np.abs(now.factor.T @ at.curvature @ now.factor - np.eye(len(now.mean))).max()
+    return max(float(np.linalg.norm(now.factor.T @ at.gradient)), float(mismatch))
+
+
+def _mixed(mixing: Mixing, now: Moments, ahead: Moments, scale: np.ndarray) -> Moments:
+    """An accelerated step in μ and S⁻¹, or the step itself where that leaves no Gaussian."""
+    packed = np.tril_indices(len(scale))
+    both = np.outer(scale, scale)[packed]
+
+    def vector(at: Moments) -> np.ndarray:
+        return np.concatenate([at.mean / scale, at.precision[packed] * both])
+
+    found = mixing(vector(now), vector(ahead))
+    precision = np.zeros_like(now.covariance)
+    precision[packed] = found[len(scale) :] / both
+    try:
+        factor = scipy.linalg.cho_factor(precision, lower=True)
+        covariance = scipy.linalg.cho_solve(factor, np.eye(len(scale)))
+        return Moments(found[: len(scale)] * scale, covariance, np.linalg.cholesky(covariance))
+    except np.linalg.LinAlgError:
+        return ahead
+
+
+def _first(engine: Engine, mode: Mode | None, start: Gaussian | None) -> Moments:
+    if start is not None:
+        return Moments(start.mean, start.covariance, start.factor)
+    if mode is not None:
+        laplace = Gaussian.at_mode(mode)
+        return Moments(laplace.mean, laplace.covariance, laplace.factor)
+    q = engine.density.dimension
+    return Moments(engine.density.start, np.eye(q), np.eye(q))
+
+
+def _moved(now: Moments, at: Expectations, step: float) -> Moments:
+    """A step, of at most three standard deviations a parameter, in the frame where S is the identity."""
+    L = now.factor
+    change = L.T @ at.curvature @ L - np.eye(len(L))
+    precision = np.eye(len(L)) + step * change + 0.5 * step**2 * change @ change
+    lower = scipy.linalg.cholesky(precision, lower=True)
+    square_root = L @ scipy.linalg.solve_triangular(lower, np.eye(len(L)), lower=True).T
+    covariance = square_root @ square_root.T
+    ahead = step * covariance @ at.gradient
+    farthest = np.abs(ahead / np.sqrt(np.diag(covariance))).max()
+    ahead *= min(1.0, _FARTHEST / max(farthest, 1e-300))
+    return Moments(now.mean + ahead, covariance, np.linalg.cholesky(covariance))
+
+
+def _widest(engine: Engine, at: Moments) -> str:
+    widest = np.argsort(-np.diag(at.covariance))[:_NAMED]
+    return ", ".join(f'"{engine.density.parameters.labels[i]}"' for i in widest)
+
+
+def _expectations(engine: Engine, labeled: Labeled, k: int) -> Expect:
+    """E_q of k ℓ_D + log π, by the best rule for each part."""
+    model = engine.by_predictors
+    if model is None:
+        return _by_autodiff(engine, [engine.labeled_rows(labeled, k)])
+    block = model.labeled_block(labeled, k)
+    rows = _by_nodes(model, block) if block.matrix.shape[1] == 1 else _by_predictors(model, block)
+    separable = engine.separable_prior
+    prior = _by_autodiff(engine, []) if separable is None else _of_separable(separable)
+    return lambda at: rows(at) + prior(at)
+
+
+def _by_nodes(model: Structured, block: Block) -> Expect:
+    """Rows with one linear predictor f ~ N(a'μ + b, a'Sa): one-dimensional integrals of ℓ, ℓ' and ℓ''."""
+    A = block.matrix[:, 0, :]
+
+    def expect(at: Moments) -> Expectations:
+        sd = np.sqrt(((A @ at.covariance) * A).sum(axis=1))
+        z, weights = _nodes(sd.max())
+        codes = np.repeat(block.codes, len(z))
+        inputs = tuple(np.repeat(values, len(z), axis=0) for values in block.inputs)
+        f = (A @ at.mean + block.offset[:, 0])[:, None] + sd[:, None] * z
+        found = model.derivatives_of_rows(f.reshape(-1, 1), codes, inputs)
+        value, slope, bend = (part.reshape(f.shape) @ weights * block.weights for part in found)
+        return Expectations(float(value.sum()), A.T @ slope, -(A.T * bend) @ A)
+
+    return expect
+
+
+def _by_predictors(model: Structured, block: Block) -> Expect:
+    """Rows with several linear predictors: averages over draws of θ of ∇g and ∇²g, and one product with the design."""
+    z = antithetic_draws(block.matrix.shape[2])
+    n, p, _ = block.matrix.shape
+    codes = np.tile(block.codes, _DRAWS_AT_ONCE)
+    inputs = tuple(np.tile(values, (_DRAWS_AT_ONCE, *(1,) * (values.ndim - 1))) for values in block.inputs)
+
+    def expect(at: Moments) -> Expectations:
+        eta = ((at.mean + z @ at.factor.T) @ block.flat.T).reshape(len(z), n, p) + block.offset
+        value, slopes, bends = np.zeros(n), np.zeros((n, p)), np.zeros((n, p, p))
+        for first in range(0, len(z), _DRAWS_AT_ONCE):
+            found = model.derivatives_of_rows(eta[first : first + _DRAWS_AT_ONCE].reshape(-1, p), codes, inputs)
+            for total, part in zip((value, slopes, bends), found, strict=True):
+                total += part.reshape(_DRAWS_AT_ONCE, *total.shape).sum(axis=0)
+        weights = block.weights / len(z)
+        curvature = -block.flat.T @ ((weights[:, None, None] * bends) @ block.matrix).reshape(n * p, -1)
+        return Expectations(float(value @ weights), block.flat.T @ (weights[:, None] * slopes).ravel(), curvature)
+
+    return expect
+
+
+def _of_separable(prior: SeparablePrior) -> Expect:
+    """A quadratic, exactly, and functions of single coefficients by their values alone, so that kinks do no harm.
+
+    E[h'] = E[h z]/sd and E[h''] = E[h (z² − 1)]/sd² by parts.
+    """
+    z, weights = _nodes()
+    Q = prior.quadratic
+
+    def expect(at: Moments) -> Expectations:
+        values, slopes = Q.at(at.mean[None])
+        value, gradient, curvature = float(values[0] - 0.5 * (Q.precision * at.covariance).sum()), slopes[0], Q.precision
+        if not prior.coordinates.size:
+            return Expectations(value, gradient, curvature)
+        gradient, curvature = gradient.copy(), curvature.copy()
+        c = prior.coordinates
+        sd = np.sqrt(np.diag(at.covariance)[c])
+        values = at.mean[c, None] + sd[:, None] * z
+        h = prior.along(values.ravel(), np.repeat(np.arange(len(c)), len(z))).reshape(values.shape)
+        gradient[c] += h @ (weights * z) / sd
+        curvature[c, c] -= h @ (weights * (z**2 - 1)) / sd**2
+        return Expectations(value + float((h @ weights).sum()), gradient, curvature)
+
+    return expect
+
+
+def _by_autodiff(engine: Engine, parts: Sequence[Rows]) -> Expect:
+    """Any model, or any prior: averages over draws of θ of derivatives by autodiff."""
+    z = antithetic_draws(engine.density.dimension).reshape(-1, _DRAWS_AT_ONCE, engine.density.dimension)
+    apart = engine.route.apart
+    name = f"expectations{'' if parts else ' of the prior'}{', column by column' if apart else ''}"
+
+    def averages(mean: jax.Array, factor: jax.Array, z: jax.Array, *rows: Rows) -> tuple[jax.Array, ...]:
+        function = engine.weighted([(1.0, part) for part in rows], prior=True)
+
+        def at(theta: jax.Array) -> tuple[jax.Array, ...]:
+            curvature = -by_columns(function.value, theta) if apart else function.curvature(theta)
+            return function.value(theta), function.gradient(theta), curvature
+
+        def step(total: Any, some: jax.Array) -> tuple[Any, None]:
+            theta = mean + some @ factor.T
+            found = jax.lax.map(at, theta) if apart else jax.vmap(at)(theta)
+            return tuple(sofar + part.mean(axis=0) / len(z) for sofar, part in zip(total, found, strict=True)), None
+
+        q = mean.shape[0]
+        return jax.lax.scan(step, (jnp.zeros(()), jnp.zeros(q), jnp.zeros((q, q))), z)[0]
+
+    def expect(at: Moments) -> Expectations:
+        value, gradient, curvature = engine.compiler(name, averages, at.mean, at.factor, z, *parts)
+        return Expectations(float(value), gradient, curvature)
+
+    return expect
+
+
+def _nodes(widest: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights for E[f(z)], z standard normal; the wider the predictor, the more of them, up to a limit."""
+    wanted = 2 * _HALF_WIDTH * min(widest, 1e6)
+    z, _ = trapezoid(next((nodes for nodes in _NODES if nodes >= wanted), _NODES[-1]), _HALF_WIDTH)
+    weights = np.exp(-0.5 * z**2)
+    return z, weights / weights.sum()

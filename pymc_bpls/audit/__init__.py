@@ -1,0 +1,1 @@
+"""Criteria beside the exact values: what an audit compares, and the sentences that it says."""

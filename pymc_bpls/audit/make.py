@@ -1,0 +1,341 @@
+"""How an audit is made: the same pairs scored in every form, beside their exact values."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.audit import sentences as verdicts
+from pymc_bpls.audit.agreement import DESCRIPTIONS, Scored, agreement, correlation, errors
+from pymc_bpls.audit.report import Audit
+from pymc_bpls.audit.truth import Truth
+from pymc_bpls.engine.mode import Mode
+from pymc_bpls.errors import BPLSError, BPLSWarning, CriterionError, ModeError
+from pymc_bpls.model.table import Labeled
+from pymc_bpls.montecarlo.psis import integrand_ks
+from pymc_bpls.rules.label_rules import Options
+from pymc_bpls.rules.ranking import TIED, best_first, kendall, ranks
+from pymc_bpls.scoring.by_ep_and_vi import ABSOLUTE
+from pymc_bpls.scoring.criteria import Criterion, FitCriterion
+from pymc_bpls.scoring.scorer import Pairs, Scorer
+from pymc_bpls.scoring.settings import Form, find_settings
+
+_LEAST_SIGNAL = 2.0
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Everything that criteria are scored on: D, its mode, the candidates' options, and the exact values.
+
+    `codes` are the classes that the exact values are of. Where D has no mode, `lost` says why, and `mode` is the centre of the
+    variational approximation.
+    """
+
+    scorer: Scorer
+    labeled: Labeled
+    mode: Mode
+    lost: ModeError | None
+    options: Options
+    codes: np.ndarray
+    truth: Truth
+    top: int
+    seed: int
+
+    @property
+    def pairs(self) -> Pairs:
+        """The pairs (candidate, class), flat."""
+        return Pairs.of(self.options.candidates, self.codes)
+
+    def scored(self, form: Form) -> Scored:
+        """The pairs' scores in one form.
+
+        Raises
+        ------
+        BPLSError
+            The form is not defined for this model.
+        """
+        if self.lost is not None and form.approximation == "laplace":
+            raise self.lost
+        settings = form.settings(np.random.default_rng(self.seed))
+        result, warm = self.scorer.score_options(settings, self.labeled, self.mode, self.options)
+        score = result["score"].to_numpy().ravel()
+        if not np.isfinite(score).any():
+            raise CriterionError(f'"{form.label}" has no finite score. Look for far-away values in the rows.')
+        if self.codes.ndim == 2 and np.nanmax(np.ptp(result["score"].to_numpy(), axis=1)) <= TIED:
+            raise CriterionError(
+                f'"{form.label}" scores all classes of a row alike, so that it chooses none of them. '
+                'Audit it with labels="predicted".'
+            )
+        combined = self.options.weigh is not None
+        found = Scored(score, *_log_p(settings.criterion, score, result, form, combined))
+        found = replace(found, constant_error=float(result.attrs.get("log_normalizer_error", 0.0)))
+        q = self._gaussian(form, settings.criterion, warm) if self.scorer.is_one_model else None
+        if q is None:
+            return found
+        k = settings.criterion.k if isinstance(settings.criterion, Criterion) else 1
+        ks, k_hat = integrand_ks(self.scorer.engine, self.labeled, q, k, (self.pairs.rows, self.pairs.codes))
+        return replace(found, pareto_k=ks, gaussian_k=k_hat)
+
+    def _gaussian(self, form: Form, criterion: Criterion | FitCriterion, warm: Any) -> Gaussian | None:
+        """The Gaussian that a form approximates p_k by, where it has one with the prior in it."""
+        k = criterion.k if isinstance(criterion, Criterion) else 1
+        if form.approximation != "laplace":
+            return warm[k]
+        if not isinstance(criterion, Criterion) or not criterion.prior or form.expansion == "mle":
+            return None
+        mode = self.mode if k == 1 else self.scorer.engine.fit(self.labeled, self.mode.theta, k=k)
+        return Gaussian.at_mode(mode)
+
+    def class_sum_error(self) -> np.ndarray | None:
+        """Of each pair's candidate; None under improper priors."""
+        settings = find_settings("ppp", "laplace", "map", "all", None)
+        result, _ = self.scorer.score(settings, self.labeled, self.mode, self.options.candidates)
+        if "class_sum_error" not in result:
+            return None
+        return np.repeat(result["class_sum_error"].to_numpy(), self.codes.size // len(self.options.candidates))
+
+
+def _log_p(
+    criterion: Criterion | FitCriterion, score: np.ndarray, result: xr.Dataset, form: Form, combined: bool
+) -> tuple[Any, bool]:
+    """The score as a log probability, which it is where classes were combined, and whether it is log PPP itself."""
+    if isinstance(criterion, FitCriterion) and form.approximation == "laplace" and not combined:
+        with np.errstate(divide="ignore"):
+            return (None if criterion.log_p is None else criterion.log_p(score)), False
+    if form.criterion == "ppp" and ABSOLUTE["ppp"] in result:
+        return result[ABSOLUTE["ppp"]].to_numpy().ravel(), True
+    return (score if isinstance(form.criterion, str) else None), False
+
+
+def make_audit(bench: Bench, forms: Sequence[Form]) -> Audit:
+    """Score in every form and compare."""
+    bench = replace(bench, scorer=bench.scorer.given(bench.labeled))
+    scores: dict[str, Scored] = {}
+    refused: dict[str, str] = {}
+    class_sum_error = None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BPLSWarning)
+        for form in forms:
+            try:
+                scores[form.label] = bench.scored(form)
+            except BPLSError as error:
+                refused[form.label] = str(error)
+        if "ppp" in scores:
+            class_sum_error = bench.class_sum_error()
+    truth = bench.truth
+    flags = _flags(truth, scores)
+    reasons = [*truth.reasons, *_too_noisy(truth)]
+    compared = _agreement(bench, scores, flags)
+    if not scores:
+        return _audit_of_nothing(bench, reasons, refused)
+    unit = "candidates" if bench.codes.ndim == 1 else "pairs of candidate and class"
+    verdict = verdicts.of_all(compared, reasons, flags, unit, truth.source)
+    return _audit(
+        bench.top,
+        reasons,
+        verdict,
+        _candidates(bench, scores, flags, class_sum_error),
+        compared,
+        _simplified(scores, truth),
+        _diagnostics(bench, scores, class_sum_error),
+        refused,
+    )
+
+
+def _audit_of_nothing(bench: Bench, reasons: list[str], refused: dict[str, str]) -> Audit:
+    """No criterion has a score: the exact values alone are kept."""
+    flags = _flags(bench.truth, {})
+    compared, simplified, diagnostics = _empty()
+    held = _candidates(bench, {}, flags, None)
+    return _audit(bench.top, reasons, verdicts.of_nothing(refused), held, compared, simplified, diagnostics, refused)
+
+
+def _empty() -> tuple[xr.Dataset, xr.Dataset, xr.Dataset]:
+    compared, simplified, diagnostics = (
+        xr.Dataset({"verdict": (dim, np.array([], dtype=str))}) for dim in ("criterion", "expansion", "diagnostic")
+    )
+    return compared, simplified, diagnostics
+
+
+def nothing_to_audit(error: BPLSError, forms: Sequence[Form], top: int) -> Audit:
+    """The audit of a model without a fit on D: nothing can be compared, and `error` says why."""
+    reason = str(error)
+    compared, simplified, diagnostics = _empty()
+    verdict = f"Not reliable: there is no fit on D, and so nothing to compare. {reason}"
+    refused = {form.label: reason for form in forms}
+    return _audit(top, [reason], verdict, xr.Dataset(), compared, simplified, diagnostics, refused)
+
+
+def _audit(
+    top: int,
+    reasons: list[str],
+    verdict: str,
+    candidates: xr.Dataset,
+    compared: xr.Dataset,
+    simplified: xr.Dataset,
+    diagnostics: xr.Dataset,
+    refused: dict[str, str],
+) -> Audit:
+    attrs = {"reliable": int(not reasons), "reasons": "; ".join(reasons), "verdict": verdict, "top": top}
+    why = xr.Dataset(
+        {"why": ("criterion", np.array(list(refused.values()), dtype=str))},
+        coords={"criterion": np.array(list(refused), dtype=str)},
+    )
+    groups = {"candidates": candidates, "agreement": compared, "simplified": simplified, "diagnostics": diagnostics}
+    return Audit(xr.DataTree.from_dict({"/": xr.Dataset(attrs=attrs), **groups, "refused": why}))
+
+
+def _flags(truth: Truth, scores: dict[str, Scored]) -> np.ndarray:
+    """Why a pair is not to be taken at its word, or ""."""
+    lost = np.zeros(len(truth.value), dtype=bool)
+    for scored in scores.values():
+        lost |= ~np.isfinite(scored.score)
+    notes = (
+        (truth.doubts != "", truth.doubts),
+        (~np.isfinite(truth.value), "no finite exact value"),
+        (truth.near_ties(), "not separated from a neighbour by the reference's own error"),
+        (lost, "no finite score by some criterion"),
+    )
+    flags = np.full(len(truth.value), "", dtype=object)
+    for where, note in notes:
+        text = np.broadcast_to(note, flags.shape)
+        flags[where] = np.where(flags[where] == "", text[where], flags[where] + "; " + text[where])
+    return flags
+
+
+def _too_noisy(truth: Truth) -> list[str]:
+    """The reason that the reference tells candidates from noise no longer."""
+    if truth.known:
+        return []
+    value, error = truth.value[np.isfinite(truth.value)], truth.centred_error()[np.isfinite(truth.value)]
+    if value.std() >= _LEAST_SIGNAL * np.sqrt(np.mean(error**2)):
+        return []
+    return [
+        f"the Monte Carlo error ({np.sqrt(np.mean(error**2)):.2g}) is about as large as the differences between candidates "
+        f"(standard deviation {value.std():.2g})"
+    ]
+
+
+def _agreement(bench: Bench, scores: dict[str, Scored], flags: np.ndarray) -> xr.Dataset:
+    found = {label: agreement(scored, bench.truth, flags != "", bench.top, bench.seed) for label, scored in scores.items()}
+    for label, each in found.items():
+        pair = each.pop("choice")
+        each["verdict"] = verdicts.of_criterion(label, each, _name(bench, pair))
+        each["choice"] = bench.pairs.rows[pair]
+        each["choice_label"] = bench.scorer.problem.classes.names[bench.pairs.codes[pair]]
+    names = list(dict.fromkeys(["verdict", *(key for each in found.values() for key in each)]))
+    columns = {name: [each.get(name, np.nan) for each in found.values()] for name in names}
+    return xr.Dataset(
+        {
+            name: ("criterion", np.array(values, dtype=None if values else str), _described(name))
+            for name, values in columns.items()
+        },
+        coords={"criterion": np.array(list(scores), dtype=str)},
+        attrs={"range": bench.truth.range, "top": bench.top},
+    )
+
+
+def _described(name: str) -> dict[str, str]:
+    return {"description": DESCRIPTIONS[name]} if name in DESCRIPTIONS else {}
+
+
+def _name(bench: Bench, pair: int) -> str:
+    """A pair in words, by the user's index."""
+    problem, pairs = bench.scorer.problem, bench.pairs
+    label = f" as {problem.classes.names[pairs.codes[pair]]}" if bench.codes.ndim == 2 else ""
+    return f"candidate {problem.table.index[pairs.rows[pair]]}{label}"
+
+
+def _candidates(bench: Bench, scores: dict[str, Scored], flags: np.ndarray, class_sum_error: np.ndarray | None) -> xr.Dataset:
+    truth, pairs = bench.truth, bench.pairs
+    names = bench.scorer.problem.classes.names
+    best = np.full(len(truth.value), truth.best)
+    dims = ("criterion", *pairs.dims)
+    nothing = np.full(len(truth.value), np.nan)
+    both = [errors(scored, truth) or (nothing, nothing) for scored in scores.values()]
+    columns: dict[str, Any] = {
+        "log_ppp" if truth.absolute else "log_predictive": pairs.variable(truth.value),
+        "mcse": pairs.variable(truth.error),
+        "diff_to_best": pairs.variable(truth.value - truth.value[truth.best]),
+        "diff_to_best_mcse": pairs.variable(np.broadcast_to(truth.difference_error(np.arange(len(best)), best), best.shape)),
+        "prob_best": pairs.variable(truth.probability_best(np.arange(len(best)), 1000, np.random.default_rng(bench.seed))),
+        "flags": pairs.variable(flags.astype(str)),
+    }
+    if bench.codes.ndim == 1:
+        columns["pseudo_label"] = ("candidate", names[bench.codes])
+    if class_sum_error is not None:
+        columns["class_sum_error"] = pairs.variable(class_sum_error)
+    if scores:
+        shape = (len(scores), *pairs.shape)
+        layers = {
+            "score": [scored.score for scored in scores.values()],
+            "error": [error for error, _ in both],
+            "error_mcse": [spread for _, spread in both],
+            "pareto_k": [nothing if scored.pareto_k is None else scored.pareto_k.mean(axis=0) for scored in scores.values()],
+        }
+        columns |= {name: (dims, np.stack(values).reshape(shape)) for name, values in layers.items()}
+    coords = bench.scorer.problem.coords(bench.options.candidates, bench.codes)
+    return xr.Dataset(columns, coords={"criterion": np.array(list(scores), dtype=str), **coords})
+
+
+def _simplified(scores: dict[str, Scored], truth: Truth) -> xr.Dataset:
+    """Eq. 7 against Eq. 6, where both were scored at the same points."""
+    forms = {"map": ("ppp", "ibpls"), "mle": ("ppp[mle]", "ibpls[mle]")}
+    found = {
+        name: _dropped(scores[full], scores[simplified], truth)
+        for name, (full, simplified) in forms.items()
+        if {full, simplified} <= set(scores)
+    }
+    names = ("dropped_sd", "dropped_range", "tau", "choice_changes", "lost", "lost_mcse")
+    result = xr.Dataset(
+        {name: ("expansion", np.array([each[name] for each in found.values()])) for name in names},
+        coords={"expansion": np.array(list(found), dtype=str)},
+    )
+    texts = [verdicts.of_simplified(result.sel(expansion=name)) for name in found]
+    return result.assign(verdict=("expansion", np.array(texts, dtype=str)))
+
+
+def _dropped(full: Scored, simplified: Scored, truth: Truth) -> dict[str, Any]:
+    """The term ℓ_D(θ̃_i) that Eq. 7 leaves out, and what leaving it out changes."""
+    usable = np.isfinite(full.score) & np.isfinite(simplified.score)
+    term = (full.score - simplified.score)[usable]
+    first, second = full.choice, simplified.choice
+    tied = best_first(full.score)
+    changes = second not in tied[0][tied[1] == 0]
+    return {
+        "dropped_sd": float(term.std()),
+        "dropped_range": float(np.ptp(term)),
+        "tau": kendall(ranks(full.score[usable]), ranks(simplified.score[usable])),
+        "choice_changes": changes,
+        "lost": float(truth.value[first] - truth.value[second]),
+        "lost_mcse": float(truth.difference_error(first, second)),
+    }
+
+
+def _diagnostics(bench: Bench, scores: dict[str, Scored], class_sum_error: np.ndarray | None) -> xr.Dataset:
+    found: dict[str, tuple[float, float, float]] = {}
+    given: dict[str, np.ndarray] = {}
+    if "ppp" in scores:
+        sums = None if class_sum_error is None else class_sum_error[None]
+        possible = {"class_sum_error": sums, "pareto_k": scores["ppp"].pareto_k}
+        given = {name: values for name, values in possible.items() if values is not None}
+        found = {name: correlation(values, scores["ppp"], bench.truth, bench.seed) for name, values in given.items()}
+    columns = list(zip(*found.values(), strict=True)) or [(), (), ()]
+    texts = [verdicts.of_diagnostic(name, *values) for name, values in found.items()]
+    return xr.Dataset(
+        {
+            **{name: ("diagnostic", np.array(column, dtype=float)) for name, column in zip(_RHO, columns, strict=True)},
+            "largest": ("diagnostic", np.array([float(np.nanmax(np.abs(values.mean(axis=0)))) for values in given.values()])),
+            "verdict": ("diagnostic", np.array(texts, dtype=str)),
+        },
+        coords={"diagnostic": np.array(list(found), dtype=str)},
+    )
+
+
+_RHO = ("rho", "rho_low", "rho_high")

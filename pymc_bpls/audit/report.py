@@ -1,0 +1,160 @@
+"""The audit: scores of the same pairs by several criteria beside the exact log PPP, and what the differences cost."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from pymc_bpls.audit import sentences as verdicts
+from pymc_bpls.text.summary import Summary
+
+
+@dataclass(frozen=True, repr=False)
+class Report(ABC):
+    """Findings in a DataTree, with a verdict: what a person reads, and what `to_netcdf` writes."""
+
+    tree: xr.DataTree
+
+    @property
+    def reliable(self) -> bool:
+        """Whether the exact reference is to be trusted."""
+        return bool(self.tree.attrs["reliable"])
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why it is not, in words."""
+        return [reason for reason in str(self.tree.attrs["reasons"]).split("; ") if reason]
+
+    @property
+    def verdict(self) -> str:
+        """The whole in one sentence or two."""
+        return str(self.tree.attrs["verdict"])
+
+    def to_netcdf(self, path: str | Path) -> None:
+        """Write everything to a file."""
+        self.tree.to_netcdf(path, engine="h5netcdf")
+
+    @classmethod
+    def from_netcdf(cls, path: str | Path) -> Self:
+        """Read what `to_netcdf` wrote."""
+        with xr.open_datatree(path, engine="h5netcdf") as tree:
+            return cls(tree.load())
+
+    @abstractmethod
+    def table(self) -> pd.DataFrame:
+        """What is worth a first look, as text."""
+
+    @abstractmethod
+    def sentences(self) -> list[str]:
+        """Everything that the report says, a sentence each, the verdict first."""
+
+    def __str__(self) -> str:
+        return str(Summary(self.sentences(), self.table()))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return Summary(self.sentences(), self.table())._repr_html_()
+
+
+@dataclass(frozen=True, repr=False)
+class Audit(Report):
+    """What `BPLS.audit` found; `print` it first.
+
+    Attributes
+    ----------
+    tree : xarray.DataTree
+        `/candidates`, `/agreement`, `/simplified` and `/diagnostics`, as `to_netcdf` writes it.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_bpls as bpls
+    >>> X = np.column_stack([np.ones(24), np.linspace(-2, 2, 24)])
+    >>> y = np.where(np.arange(24) % 2, -1, X[:, 1] + np.tile([0.9, -0.9], 12)[:24] > 0)
+    >>> with pm.Model() as model:
+    ...     label = pm.Bernoulli("label", logit_p=X @ pm.Normal("b", 0, 2.5, shape=2), observed=y)
+    >>> audit = bpls.BPLS(model).audit(["ppp", "ibpls"], method="psis", random_seed=0)
+    >>> audit.reliable
+    True
+    >>> audit.agreement["tau"].dims
+    ('criterion',)
+    """
+
+    @property
+    def candidates(self) -> xr.Dataset:
+        """Scores, exact values, errors and flags over `candidate` (and `label`) and `criterion`."""
+        return self.tree["candidates"].to_dataset()
+
+    @property
+    def agreement(self) -> xr.Dataset:
+        """Agreement with the exact values over `criterion`."""
+        return self.tree["agreement"].to_dataset()
+
+    @property
+    def simplified(self) -> xr.Dataset:
+        """Simplified against full, over `expansion`."""
+        return self.tree["simplified"].to_dataset()
+
+    @property
+    def diagnostics(self) -> xr.Dataset:
+        """How well `class_sum_error` and k-hat tell which candidates Laplace's `ppp` misjudges."""
+        return self.tree["diagnostics"].to_dataset()
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """Criteria that are not defined for this model, with the reason."""
+        group = self.tree["refused"].to_dataset()
+        return dict(zip(group["criterion"].to_numpy().tolist(), group["why"].to_numpy().tolist(), strict=True))
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """A row for each criterion and candidate."""
+        return self.candidates.to_dataframe()
+
+    def table(self) -> pd.DataFrame:
+        """What is worth a first look, as text, a row a criterion."""
+        if not self.agreement.sizes.get("criterion"):
+            return pd.DataFrame()
+        rows: list[dict[str, Any]] = [
+            {str(name): value for name, value in row.items()}
+            for row in self.agreement.to_dataframe().reset_index().to_dict("records")
+        ]
+        unflagged = {"tau without flags": [_tau(row, "_unflagged") for row in rows]}
+        return pd.DataFrame(
+            {
+                "regret": [verdicts.plus_minus(row["regret"], row["regret_mcse"]) for row in rows],
+                "P(best)": [f"{row['prob_best']:.2f}" for row in rows],
+                "Kendall's tau": [_tau(row, "") for row in rows],
+                **(unflagged if any(row["n_unflagged"] < row["n_compared"] for row in rows) else {}),
+                f"best {self.tree.attrs['top']}": [verdicts.plus_minus(row["top_k"], row["top_k_mcse"]) for row in rows],
+                "error": [_absolute_error(row) for row in rows],
+                "error, centred": [_or_dash(row, "max_centred", "max_centred_mcse") for row in rows],
+                "its own k-hat": [_or_dash(row, "pareto_k", "pareto_k_mcse") for row in rows],
+            },
+            index=pd.Index([row["criterion"] for row in rows], name="criterion"),
+        )
+
+    def sentences(self) -> list[str]:
+        """The verdict, one of each criterion, simplified against full, the diagnostics, and what was left out."""
+        groups = (self.agreement, self.simplified, self.diagnostics)
+        said = [text for group in groups for text in group["verdict"].to_numpy().tolist()]
+        return [self.verdict, *said, *verdicts.of_refused(self.refused)]
+
+
+def _tau(row: dict[str, Any], name: str) -> str:
+    return verdicts.with_interval(*(row[f"tau{name}{end}"] for end in ("", "_low", "_high")))
+
+
+def _absolute_error(row: dict[str, Any]) -> str:
+    """The largest error of a criterion that has an absolute value."""
+    has_one = row.get("max_error", np.nan) != row.get("max_centred", np.nan)
+    return _or_dash(row, "max_error", "max_error_mcse") if has_one else "–"
+
+
+def _or_dash(row: dict[str, Any], value: str, error: str) -> str:
+    return "–" if np.isnan(row.get(value, np.nan)) else verdicts.plus_minus(row[value], row[error])

@@ -1,0 +1,159 @@
+"""What an audit says: one plain sentence a criterion, one for each comparison, and one for the whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_bpls.rules.ranking import TIED
+
+_TOLD_APART = 2.0
+_MOST_DIGITS = 5
+#: Shares of the range of log PPP over the pool up to which a loss and an error count as small.
+_SMALL_LOSS, _SMALL_ERROR = 0.01, 0.1
+#: What values that a user gives are called.
+GIVEN = "values given by the user"
+
+
+def plus_minus(value: float, error: float) -> str:
+    """A number with its error, to the error's first digit, or to three digits where it has none.
+
+    Examples
+    --------
+    >>> from pymc_bpls.audit.sentences import plus_minus
+    >>> plus_minus(0.01234, 0.0023), plus_minus(0.01234, 0.0), plus_minus(12.3, 2.0)
+    ('0.012 ± 0.002', '0.0123', '12 ± 2')
+    """
+    if not np.isfinite(error) or error <= 0:
+        return f"{value:.3g}" if abs(value) >= 1e-10 else "0"
+    digits = max(0, int(-np.floor(np.log10(error))))
+    value = round(value, digits) + 0.0  # no minus before a zero
+    if digits > _MOST_DIGITS:
+        return f"{value:.1e} ± {error:.0e}"
+    return f"{value:.{digits}f} ± {error:.{digits}f}"
+
+
+def percent(share: float) -> str:
+    """A share in percent, to two digits where it is small."""
+    return f"{share:.0%}" if share >= 0.1 else f"{100 * share:.2g}%"
+
+
+def with_interval(value: float, low: float, high: float) -> str:
+    """A correlation with its interval, where the interval has a width."""
+    if np.isnan(value):
+        return "undefined"
+    return f"{value:.3f}" if high - low < 5e-4 else f"{value:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def of_criterion(label: str, found: dict[str, Any], name_of_choice: str) -> str:
+    """What a criterion's choice costs, and how far off it is."""
+    tied = f", the first of {found['n_tied']} that it scores alike" if found["n_tied"] > 1 else ""
+    return f"{label} {_choice(found, name_of_choice + tied)}; {_error(found)}."
+
+
+def _choice(found: dict[str, Any], name: str) -> str:
+    if found["top_1"]:
+        sure = found["prob_best"]
+        return f"picks {name}, the exact best" + (f" (probability {sure:.2f})" if sure < 0.995 else "")
+    lost = plus_minus(found["regret"], found["regret_mcse"])
+    if found["regret"] <= _TOLD_APART * found["regret_mcse"]:
+        return f"picks {name}, which cannot be told from the exact best (it loses {lost} of log PPP)"
+    return f"picks {name} and loses {lost} of log PPP"
+
+
+def _error(found: dict[str, Any]) -> str:
+    if "max_error" not in found:
+        tau = with_interval(found["tau"], found["tau_low"], found["tau_high"])
+        return f"its scores count by their order alone, and Kendall's tau with the exact ranking is {tau}"
+    size = plus_minus(found["max_centred"], found["max_centred_mcse"])
+    share = (
+        "" if np.isnan(found["max_centred_share"]) else f", {percent(found['max_centred_share'])} of the range over the pool"
+    )
+    noise = " and within Monte Carlo error" if found["max_centred"] <= _TOLD_APART * found["max_centred_mcse"] else ""
+    shared = ""
+    if found["max_error"] != found["max_centred"]:
+        shared = f" (with what all candidates share, {plus_minus(found['max_error'], found['max_error_mcse'])})"
+    return f"its log-PPP error, centred, is at most {size}{share}{noise}{shared}"
+
+
+def of_all(agreement: xr.Dataset, reasons: list[str], flags: np.ndarray, unit: str, source: str) -> str:
+    """Whether the reference is to be trusted, whether the first criterion is, and what the choices cost."""
+    flagged = _of_flags(flags, unit)
+    if reasons:
+        return f"Not reliable: {'; '.join(reasons)}. What is called exact below is no more than this reference.{flagged}"
+    regret, error = agreement["regret"].to_numpy(), agreement["regret_mcse"].to_numpy()
+    same = agreement["top_1"].to_numpy() | (regret <= _TOLD_APART * error)
+    range_ = float(agreement.attrs["range"])
+    lead = f"The exact reference is reliable ({source})."
+    if source == GIVEN:
+        lead = "The exact values are given, and were not checked."
+    if range_ <= TIED:
+        return f"{lead} All {unit} have the same exact value, so that there is nothing to choose.{flagged}"
+    use = _of_use(agreement.isel(criterion=0), bool(same[0]), range_)
+    others = f"{same.sum()} of {len(same)} criteria pick the exact best candidate or one not told from it"
+    if same.all():
+        return f"{lead} {use} {others}.{flagged}"
+    worst = int(np.argmax(regret))
+    lost = plus_minus(float(regret[worst]), float(error[worst]))
+    label = str(agreement["criterion"].to_numpy()[worst])
+    share = percent(regret[worst] / range_)
+    return f"{lead} {use} {others}; {label} loses most, {lost} of log PPP ({share} of the range).{flagged}"
+
+
+def _of_use(first: xr.Dataset, well: bool, range_: float) -> str:
+    """Whether the first criterion can be used for this model and these data."""
+    label, regret = str(first["criterion"].to_numpy()), float(first["regret"])
+    share = float(first["max_centred_share"]) if "max_centred_share" in first else np.nan
+    if not well and regret > _SMALL_LOSS * range_:
+        return f"{label} chooses badly here: its choice loses {percent(regret / range_)} of the range of log PPP over the pool."
+    if np.isnan(share) or share <= _SMALL_ERROR:
+        return f"{label} can be used here: its choice is right or next to it" + (
+            "." if np.isnan(share) else f", and its values are within {percent(share)} of the range of log PPP over the pool."
+        )
+    return f"{label} chooses well here, but its values are off by up to {percent(share)} of the range of log PPP over the pool."
+
+
+def _of_flags(flags: np.ndarray, unit: str) -> str:
+    """How many are flagged, and why."""
+    notes = [note for flag in flags[flags != ""] for note in str(flag).split("; ")]
+    if not notes:
+        return ""
+    counts = ", ".join(f"{notes.count(note)} for {note}" for note in dict.fromkeys(notes))
+    return f" {(flags != '').sum()} of {len(flags)} {unit} are flagged: {counts}."
+
+
+def of_nothing(refused: dict[str, str]) -> str:
+    """No criterion could be scored."""
+    return f"Nothing is compared: none of {', '.join(refused)} is defined here."
+
+
+def of_refused(refused: dict[str, str]) -> list[str]:
+    """What was left out, a line for each reason."""
+    labels: dict[str, list[str]] = {}
+    for label, why in refused.items():
+        labels.setdefault(why, []).append(label)
+    return [f"Left out: {', '.join(names)}. {why}" for why, names in labels.items()]
+
+
+def of_simplified(simplified: xr.Dataset) -> str:
+    """What Eq. 7 changes against Eq. 6."""
+    changed, expansion = bool(simplified["choice_changes"]), str(simplified["expansion"].to_numpy())
+    change, error = float(simplified["lost"]), float(simplified["lost_mcse"])
+    cost = f"{'gains' if change < 0 else 'loses'} {plus_minus(abs(change), error)}"
+    spread, tau = float(simplified["dropped_sd"]), float(simplified["tau"])
+    return (
+        f"Simplified against full ({expansion}): the dropped term has standard deviation {spread:.3g} over the candidates, "
+        f"tau of the two rankings is {with_interval(tau, tau, tau)}, "
+        + (f"and the choice changes, which {cost} of log PPP." if changed else "and the choice is the same.")
+    )
+
+
+def of_diagnostic(name: str, rho: float, low: float, high: float) -> str:
+    """How well a diagnostic that needs no reference tells where Laplace's ppp is off."""
+    what = {"class_sum_error": "The class-sum error", "pareto_k": "k-hat"}[name]
+    if np.isnan(rho):
+        return f"{what} is the same for all candidates and says nothing about single ones."
+    how = "tells" if low > 0.6 else "hints at" if low > 0.3 else "does not tell"
+    return f"{what} {how} which candidates Laplace's ppp misjudges (Spearman's rho {with_interval(rho, low, high)})."

@@ -1,0 +1,248 @@
+"""Exact values of the candidates, from a run of `exact` or known to the user, with what is known of their Monte Carlo error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from pymc_bpls.audit.sentences import GIVEN
+from pymc_bpls.errors import CriterionError
+from pymc_bpls.model.problem import Problem
+from pymc_bpls.montecarlo.averages import batch_error
+from pymc_bpls.montecarlo.nuts import LEAST_ESS
+from pymc_bpls.montecarlo.psis import GOOD_K
+from pymc_bpls.rules.label_rules import LabelRule, Options
+from pymc_bpls.rules.ranking import TIED
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Exact log PPP of pairs, flat, all of shape (pairs,) unless said.
+
+    Attributes
+    ----------
+    value : ndarray
+        log PPP, or log E[p(ŷ | x, θ)] where it is known up to a constant only.
+    error : ndarray
+        Monte Carlo standard error of `value` without the constant that all pairs share; 0 where the value is exact.
+    batches : ndarray, shape (batches, pairs), or None
+        Relative deviations of batch means from `value`, which hold how errors depend on each other. Without them errors count
+        as independent.
+    absolute : bool
+    constant_error : float
+        Standard error of the shared constant, where `absolute`.
+    doubts : ndarray of str
+        Why the value of a pair is not to be trusted, or "".
+    reasons : tuple of str
+        Why none is.
+    source : str
+        Where the values are from, in words.
+    """
+
+    value: np.ndarray
+    error: np.ndarray
+    batches: np.ndarray | None
+    absolute: bool
+    constant_error: float
+    doubts: np.ndarray
+    reasons: tuple[str, ...]
+    source: str
+
+    @property
+    def known(self) -> bool:
+        """Whether the values have no Monte Carlo error."""
+        return not self.error.any()
+
+    @property
+    def best(self) -> int:
+        """The pair with the largest value, the first among equals."""
+        return int(np.argmax(np.where(np.isfinite(self.value), self.value, -np.inf)))
+
+    @property
+    def range(self) -> float:
+        """Largest minus smallest value."""
+        return float(np.ptp(self.value[np.isfinite(self.value)]))
+
+    def difference_error(self, first: np.ndarray | int, second: np.ndarray | int) -> Any:
+        """Standard error of value[first] − value[second]."""
+        if self.batches is None:
+            independent = np.hypot(self.error[first], self.error[second])
+            return np.where(np.equal(first, second), 0.0, independent)
+        return batch_error(self.batches[:, first] - self.batches[:, second])
+
+    def centred_error(self) -> np.ndarray:
+        """Standard error of each value minus the mean of all."""
+        if self.batches is None:
+            n = len(self.error)
+            return np.sqrt(self.error**2 * (1 - 2 / n) + (self.error**2).sum() / n**2)
+        return batch_error(self.batches - np.nanmean(self.batches, axis=1, keepdims=True))
+
+    def replicates(self, n: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+        """`n` sets of values that scatter around these as these do around the truth, without the shared constant."""
+        for _ in range(n):
+            if self.batches is None:
+                yield self.value + self.error * rng.normal(size=self.value.shape)
+            else:
+                b = len(self.batches)
+                counts = rng.multinomial(b, np.full(b, 1 / b)) / b
+                yield self.value + np.sqrt(b / (b - 1)) * (counts @ self.batches)
+
+    def probability_best(self, pairs: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+        """How often each of `pairs` has the largest value, ties included, given the Monte Carlo error."""
+        if self.known:
+            return (self.value[pairs] >= self.value[self.best] - TIED).astype(float)
+        return np.mean([values[pairs] >= np.nanmax(values) - TIED for values in self.replicates(n, rng)], axis=0)
+
+    def near_ties(self) -> np.ndarray:
+        """Whether the Monte Carlo error of a pair's difference to its neighbour in the ranking exceeds that difference."""
+        order = np.argsort(-self.value, kind="stable")
+        gap = -np.diff(self.value[order])
+        close = gap < self.difference_error(order[:-1], order[1:])
+        found = np.zeros(len(order), dtype=bool)
+        found[order[:-1]] |= close
+        found[order[1:]] |= close
+        return found
+
+
+def labels_of(exact: Any, labels: str | LabelRule) -> str | LabelRule:
+    """The label rule that a run of `exact` was made by, or else `labels`."""
+    return exact.attrs.get("labels", labels) if isinstance(exact, xr.DataTree) else labels
+
+
+def read_exact(exact: Any, problem: Problem, options: Options) -> tuple[Truth, np.ndarray]:
+    """Exact values as a user gives them, and their classes, which are those of `options` where `exact` does not say.
+
+    Raises
+    ------
+    CriterionError
+        They are no values of these candidates.
+    """
+    if isinstance(exact, xr.DataTree) and "log_predictive" in exact:
+        exact = exact.to_dataset()
+    if isinstance(exact, xr.DataTree):
+        return from_tree(exact, problem, options.candidates)
+    if isinstance(exact, xr.Dataset):
+        return from_dataset(exact, problem, options.candidates)
+    if options.weigh is not None:
+        raise CriterionError(
+            f'exact= does not say which classes its values under labels="{options.rule.name}" are of. '
+            'Give what exact() returned, or a Dataset with "pseudo_label".'
+        )
+    return known_values(values_of(exact, options.codes.shape, problem, options.candidates)), options.codes
+
+
+def from_tree(tree: xr.DataTree, problem: Problem, candidates: np.ndarray) -> tuple[Truth, np.ndarray]:
+    """From what `BPLS.exact` returned, with its classes: (m,) or (m, K)."""
+    criterion = tree.attrs.get("criterion")
+    if "exact" not in tree.children or criterion != "ppp":
+        what = f'a run of exact("{criterion}")' if criterion else "no run of exact()"
+        raise CriterionError(f'exact= is {what}. Give what exact("ppp") returned, or known values of log PPP.')
+    if tree.attrs.get("table") != problem.fingerprint:
+        raise CriterionError("exact= is a run of another table or model. Give a run of this BPLS.")
+    exact = tree["exact"].to_dataset()
+    truth, codes = from_dataset(exact, problem, candidates, finite=False)
+    if "batches" in tree.children:
+        batches = _aligned(tree["batches"].to_dataset(), candidates)
+        if "label" in batches.dims:
+            batches = batches.sel(label=exact["label"])
+        deviations = batches["deviation"].transpose("batch", "candidate", ...).to_numpy().astype(float)
+        truth = replace(truth, batches=deviations.reshape(len(deviations), -1))
+    reasons = tuple(str(reason) for reason in str(tree.attrs["reasons"]).split("; ") if reason)
+    constant_error = float(tree.attrs.get("log_normalizer_error", 0.0))
+    return replace(truth, constant_error=constant_error, reasons=reasons, source=str(tree.attrs["source"])), codes
+
+
+def from_dataset(
+    exact: xr.Dataset, problem: Problem, candidates: np.ndarray, *, finite: bool = True
+) -> tuple[Truth, np.ndarray]:
+    """From a Dataset over `candidate` with `log_ppp` (or `log_predictive`), `pseudo_label` where there is no `label`, and
+    `mcse` where it is not exact.
+    """
+    name = next((name for name in ("log_ppp", "log_predictive") if name in exact), None)
+    if name is None:
+        raise CriterionError('exact= holds neither "log_ppp" nor "log_predictive". Give one of them over "candidate".')
+    exact = _aligned(exact, candidates)
+    if "label" in exact.dims:
+        codes = np.broadcast_to(_codes(problem, exact["label"].to_numpy()), (len(candidates), exact.sizes["label"])).copy()
+        exact = exact.transpose("candidate", "label", ...)
+    elif "pseudo_label" in exact:
+        codes = _codes(problem, exact["pseudo_label"].to_numpy())
+    else:
+        raise CriterionError('exact= holds no "pseudo_label". Say which class of each candidate its values are of.')
+    flat = {str(key): exact[key].to_numpy().ravel() for key in (name, "mcse", "ess", "pareto_k") if key in exact}
+    truth = known_values(flat[name], flat.get("mcse"), absolute=name == "log_ppp", finite=finite)
+    return replace(truth, doubts=_doubts(flat)), codes
+
+
+def _codes(problem: Problem, labels: np.ndarray) -> np.ndarray:
+    try:
+        return problem.codes(labels)
+    except KeyError as error:
+        raise CriterionError(
+            f"exact= holds the class {error}, and the classes are {problem.classes.names.tolist()}. Use these."
+        ) from None
+
+
+def known_values(value: np.ndarray, error: np.ndarray | None = None, *, absolute: bool = True, finite: bool = True) -> Truth:
+    """Values that the user knows, exactly where there is no `error`."""
+    value = np.asarray(value, dtype=float)
+    error = np.zeros_like(value) if error is None else np.asarray(error, dtype=float)
+    if finite and (not np.isfinite(error).all() or (error < 0).any()):
+        raise CriterionError("exact= has standard errors that are negative or not finite. Give 0 where a value is exact.")
+    if finite and not np.isfinite(value).all():
+        bad = int((~np.isfinite(value)).sum())
+        raise CriterionError(f"exact= is not finite for {bad} of {len(value)} values. Give a finite number for each.")
+    nothing = np.full(value.shape, "", dtype=object)
+    return Truth(value, error, None, absolute, 0.0, nothing, (), GIVEN)
+
+
+def values_of(exact: Any, shape: tuple[int, ...], problem: Problem, candidates: np.ndarray) -> np.ndarray:
+    """Known values, flat, as an array in the order of the candidates or anything with their index."""
+    index = problem.table.index[candidates]
+    if isinstance(exact, pd.Series | pd.DataFrame):
+        if not (exact.index.is_unique and len(exact) == len(index) and exact.index.isin(index).all()):
+            raise CriterionError(
+                "exact= has another index than the candidates. Give an array in their order, or use their index."
+            )
+        exact = exact.loc[index]
+    if isinstance(exact, xr.DataArray) and "candidate" in exact.dims:
+        exact = _aligned(exact, candidates).transpose("candidate", ...)
+    try:
+        values = np.asarray(exact, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise CriterionError(
+            f"exact= is a {type(exact).__name__} and no numbers. Give a run of exact(), a Dataset, or an array of log PPP."
+        ) from error
+    if values.shape != shape:
+        raise CriterionError(
+            f"exact= has shape {values.shape}, and there are values of shape {shape} to compare with. Give these."
+        )
+    return values.ravel()
+
+
+def _aligned(exact: Any, candidates: np.ndarray) -> Any:
+    """The same in the order of the candidates, by the coordinate `candidate` where there is one."""
+    if "candidate" not in exact.dims or exact.sizes["candidate"] != len(candidates):
+        raise CriterionError(
+            f'exact= has sizes {dict(exact.sizes)}, and there are {len(candidates)} candidates. Give values over "candidate".'
+        )
+    if "candidate" not in exact.coords:
+        return exact
+    if set(exact["candidate"].to_numpy().tolist()) != set(candidates.tolist()):
+        raise CriterionError("exact= is of other candidates. Use the run of this table, made before rows were added.")
+    return exact.sel(candidate=candidates)
+
+
+def _doubts(flat: dict[str, np.ndarray]) -> np.ndarray:
+    """What speaks against the value of single pairs."""
+    doubts = np.full(len(next(iter(flat.values()))), "", dtype=object)
+    if "ess" in flat:
+        doubts[flat["ess"] < LEAST_ESS] = f"effective sample size below {LEAST_ESS:.0f}"
+    if "pareto_k" in flat:
+        doubts[flat["pareto_k"] > GOOD_K] = f"k-hat of the reference above {GOOD_K}"
+    return doubts

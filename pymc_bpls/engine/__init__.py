@@ -1,0 +1,1 @@
+"""Verified modes, Hessians and refits of many candidates."""

@@ -1,0 +1,90 @@
+"""A log prior as a quadratic function plus functions of single coefficients: log π(θ) = Q(θ) + Σ_c h_c(θ_c).
+
+Found numerically, by values alone, so that a kink (Laplace) or a heavy tail (Student-t, Cauchy) is as good as any h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_bpls.engine.affine_rows import GaussianPrior, Structured
+
+_TRIED = np.array([-50.0, -7.0, -2.5, -0.3, 0.6, 3.0, 20.0])
+_SPREADS = (0.5, 1.0, 2.0, 5.0, 20.0)
+_TOLERANCE = 1e-9
+_SCALES = np.logspace(-4, 6, 101)
+
+
+@dataclass(frozen=True)
+class SeparablePrior:
+    """Q, with no entry for the `coordinates` (C,), and the h_c of those, h_c(θ₀_c) = 0."""
+
+    quadratic: GaussianPrior
+    coordinates: np.ndarray
+    log_prior: Callable[[np.ndarray], np.ndarray]
+
+    def along(self, values: np.ndarray, which: np.ndarray) -> np.ndarray:
+        """h_c at values (G,) of the coefficients `which` (G,), places in `coordinates`: shape (G,)."""
+        start = self.quadratic.start
+        points = np.repeat(start[None], len(values), axis=0)
+        points[np.arange(len(values)), self.coordinates[which]] = values
+        return self.log_prior(points) - self.quadratic.value
+
+    def scales(self) -> np.ndarray:
+        """How far each coefficient goes from θ₀ until h_c has fallen by ½, as a normal density's does within one sd (C,)."""
+        both, count = np.concatenate([-_SCALES[::-1], _SCALES]), len(self.coordinates)
+        values = self.quadratic.start[self.coordinates, None] + both
+        along = self.along(values.ravel(), np.repeat(np.arange(count), len(both))).reshape(values.shape)
+        fallen = along <= np.nanmax(along, axis=1, keepdims=True) - 0.5
+        distance = np.where(fallen, np.abs(both), np.inf).min(axis=1)
+        return np.where(np.isfinite(distance), distance, _SCALES[-1])
+
+
+def find_separable(model: Structured) -> SeparablePrior | None:
+    """The prior in this form, or None where coefficients' non-Gaussian priors depend on each other or are 0 somewhere."""
+    start = model.density.start
+
+    def log_prior(points: np.ndarray) -> np.ndarray:
+        return model.log_prior(points)[0]
+
+    value = float(log_prior(start[None])[0])
+    if model.gaussian_prior is not None:
+        return SeparablePrior(model.gaussian_prior, np.empty(0, dtype=int), log_prior)
+    if not np.isfinite(value):
+        return None
+    with np.errstate(invalid="ignore"):
+        coordinates = np.flatnonzero(~_quadratic_along_axes(log_prior, start, value))
+    rest = np.setdiff1d(np.arange(len(start)), coordinates)
+    precision, slope = np.zeros((len(start), len(start))), np.zeros(len(start))
+    if rest.size:
+        precision[np.ix_(rest, rest)] = model.prior_precision(start[None])[0][np.ix_(rest, rest)]
+        slope[rest] = model.log_prior(start[None])[1][0][rest]
+    found = SeparablePrior(GaussianPrior(start, value, slope, precision), coordinates, log_prior)
+    with np.errstate(invalid="ignore"):
+        return found if _is_the_prior(found, log_prior) else None
+
+
+def _quadratic_along_axes(log_prior: Callable[[np.ndarray], np.ndarray], start: np.ndarray, value: float) -> np.ndarray:
+    """In which coefficients log π is quadratic, the others at their start (q,)."""
+    q = len(start)
+    steps = np.concatenate([[1.0, -1.0], _TRIED])
+    points = (start + steps[:, None, None] * np.eye(q)[None]).reshape(-1, q)
+    along = log_prior(points).reshape(len(steps), q) - value
+    slope, bend = 0.5 * (along[0] - along[1]), 0.5 * (along[0] + along[1])
+    expected = _TRIED[:, None] * slope + _TRIED[:, None] ** 2 * bend
+    return np.isclose(along[2:], expected, rtol=_TOLERANCE, atol=1e-9).all(axis=0)
+
+
+def _is_the_prior(found: SeparablePrior, log_prior: Callable[[np.ndarray], np.ndarray]) -> bool:
+    """Whether the parts add up to log π at random points."""
+    start = found.quadratic.start
+    draws = np.random.default_rng(1).normal(size=(len(_SPREADS), len(start)))
+    points = start + np.array(_SPREADS)[:, None] * draws
+    count = len(found.coordinates)
+    along = found.along(points[:, found.coordinates].ravel(), np.tile(np.arange(count), len(points)))
+    parts = found.quadratic.at(points)[0] + along.reshape(len(points), count).sum(axis=1)
+    whole = log_prior(points)
+    return bool(np.isfinite(whole).all() and np.allclose(parts, whole, rtol=_TOLERANCE, atol=1e-8))

@@ -1,0 +1,433 @@
+"""The log-density of a PyMC model as JAX functions of the unconstrained parameter vector θ ∈ R^q.
+
+log p(y, θ) = Σ_j w_j ℓ_j(θ) + log π(θ), with ℓ_j(θ) = log p(y_j | x_j, θ) and log π the prior density of θ *with* the
+log-Jacobian of PyMC's transforms. Potentials and observed variables that the labels do not reach are part of log π.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import islice
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pymc as pm
+import pytensor
+import xarray as xr
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
+
+from pymc_bpls.compute.library import LIBRARY, ROWS, Store, Structure
+from pymc_bpls.errors import ModelError, RowError
+from pymc_bpls.model.affine_maps import Predictors, find_predictors
+from pymc_bpls.model.jaxify import jaxify
+from pymc_bpls.model.labels import Classes
+from pymc_bpls.model.slicing import (
+    PLAIN,
+    RowGraph,
+    Source,
+    constant,
+    constants_of_length,
+    evaluate,
+    frontier,
+    one_row_graphs,
+    remake,
+    table_graph,
+)
+from pymc_bpls.model.subtables import SubTables, find_subtables
+
+_CHECKED_ROWS = 24
+_READINGS = 8
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The unconstrained vector: where each variable sits in it, and how to read it in the user's own terms."""
+
+    variables: tuple[str, ...]
+    labels: tuple[str, ...]
+    constrain: Callable[[jax.Array], tuple[jax.Array, ...]]
+    dims: dict[str, tuple[str, ...]]
+    coords: dict[str, np.ndarray]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def named(self, theta: np.ndarray) -> xr.Dataset:
+        """θ (q,) as the model's free variables on their own scale, with dims and coords."""
+        values = self.constrain(jnp.asarray(theta))
+        variables: dict[str, Any] = {}
+        for name, value in zip(self.variables, values, strict=True):
+            array = np.asarray(value)
+            dims = self.dims.get(name) or tuple(f"{name}_dim_{axis}" for axis in range(array.ndim))
+            variables[name] = (dims, array)
+        used = {dim for dims, _ in variables.values() for dim in dims}
+        return xr.Dataset(variables, coords={dim: values for dim, values in self.coords.items() if dim in used})
+
+
+@dataclass(frozen=True)
+class Density:
+    """Row log-likelihoods and log prior of one model on one table; `not_finite(theta)` names variables without a density.
+
+    `row(theta, label, *rows)` is ℓ of one row, its inputs with leading dimension 1; `data` are the table's row inputs, its
+    positions first, then the values of the leaves of `graph`. Where that is not sliced, `row` evaluates the whole table.
+    `store` holds what was compiled of them. Where rows depend on each other given θ, no row has an ℓ of its own, and `joint`
+    holds that of any rows together.
+    """
+
+    row: Callable[..., jax.Array]
+    prior: Callable[[jax.Array], jax.Array]
+    not_finite: Callable[[np.ndarray], list[str]]
+    data: tuple[np.ndarray, ...]
+    graph: RowGraph
+    class_values: np.ndarray
+    parameters: Parameters
+    start: np.ndarray
+    predictors: Predictors | None
+    store: Store
+    joint: SubTables | None = None
+
+    @property
+    def dimension(self) -> int:
+        """q, the number of unconstrained parameters."""
+        return len(self.parameters)
+
+    def take(self, positions: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The row inputs at `positions`."""
+        return tuple(values[positions] for values in self.data)
+
+    def log_lik_row(self, theta: jax.Array, code: jax.Array, rows: tuple[jax.Array, ...]) -> jax.Array:
+        """ℓ(θ) of one row with class `code`."""
+        label = jnp.asarray(self.class_values)[code][None]
+        return self.row(theta, label, *(values[None] for values in rows))
+
+    def log_lik(self, theta: jax.Array, codes: jax.Array, rows: tuple[jax.Array, ...]) -> jax.Array:
+        """ℓ_j(θ) for each row j, shape (rows,)."""
+        return jax.vmap(self.log_lik_row, in_axes=(None, 0, 0))(theta, codes, rows)
+
+    def log_lik_classes(self, theta: jax.Array, rows: tuple[jax.Array, ...]) -> jax.Array:
+        """ℓ_j(θ) of every class y for each row j, shape (rows, K)."""
+        codes = jnp.arange(len(self.class_values))
+        of_row = jax.vmap(self.log_lik_row, in_axes=(None, 0, None))
+        return jax.vmap(of_row, in_axes=(None, None, 0))(theta, codes, rows)
+
+
+def label_root(value: Variable) -> Variable:
+    """What holds the labels: PyMC casts an integer container, and the container is what must be replaced."""
+    while value.owner is not None and len(value.owner.inputs) == 1:
+        value = value.owner.inputs[0]
+    return value
+
+
+def make_source(
+    model: pm.Model, label: Variable, givens: dict[Variable, np.ndarray], n_rows: int, declared: int, initial: Any
+) -> Source:
+    """Where each value variable sits in the joined vector, in PyMC's own order."""
+    values: dict[Variable, tuple[int, tuple[int, ...]]] = {}
+    start = 0
+    for variable in model.value_vars:
+        shape = np.shape(initial[variable.name])
+        values[variable] = (start, shape)
+        start += int(np.prod(shape, dtype=int))
+    return Source(values, label, givens, n_rows, declared)
+
+
+def make_density(
+    model: pm.Model,
+    log_lik: Variable,
+    prior_terms: list[Variable],
+    source: Source,
+    classes: Classes,
+    initial: Any,
+    marginal: Callable[..., float] | None = None,
+) -> Density:
+    """The JAX functions of `model`, with rows sliced where that reproduces the whole table.
+
+    `log_lik` and `prior_terms` are from `split_terms`; `marginal` is as in `find_subtables`.
+
+    Raises
+    ------
+    ModelError
+        Rows are dependent given θ, and a table of some of them cannot be made; an operation has no JAX version.
+    RowError
+        A pool is given, and the likelihood holds constants of the declared length.
+    """
+    if source.declared != source.n_rows:
+        _check_constants(source, log_lik, source.declared)
+    table = table_graph(source, log_lik)
+    start = _start(model, initial)
+    by_row = _verified(source, log_lik, table, classes, start) if log_lik.ndim else None
+    joint = find_subtables(source, log_lik, classes, start, marginal) if by_row is None else None
+    graph, row = by_row or (table, _no_row)
+    theta, parts = source.theta()
+    terms = remake(prior_terms, {**held_constant(prior_terms, source), **parts})
+    make = partial(_functions, graph, row, theta, terms, start)
+    structure = Structure([theta, graph.theta, graph.label, *graph.rows], [*terms, graph.log_lik], classes.values)
+    functions: Functions = LIBRARY.get(structure, make) if graph.sliced else make()
+    if functions.predictors is not None and not functions.predictors.hold_on(graph, start):
+        functions = make()
+    names = [v.name for v in (*model.free_RVs, *model.potentials)]
+
+    def not_finite(theta: np.ndarray) -> list[str]:
+        values = functions.priors(jnp.asarray(theta))
+        return [name for name, term in zip(names, values, strict=False) if not np.isfinite(term).all()]
+
+    return Density(
+        row=functions.row,
+        prior=functions.prior,
+        not_finite=not_finite,
+        data=graph.data if joint is None else joint.data,
+        graph=graph,
+        class_values=classes.values,
+        parameters=_parameters(model, source),
+        start=start,
+        predictors=functions.predictors,
+        store=functions.store,
+        joint=joint,
+    )
+
+
+NO_ROW = (
+    "Rows of this model depend on each other, so that none has a log-likelihood of its own. "
+    "Use BPLS and its methods, which take D and a candidate together."
+)
+
+
+def _no_row(*_: Any) -> jax.Array:
+    raise ModelError(NO_ROW)
+
+
+@dataclass(frozen=True)
+class Functions:
+    """What depends on the structure of a model alone, and not on its table."""
+
+    row: Callable[..., jax.Array]
+    priors: Callable[..., Any]
+    predictors: Predictors | None
+    store: Store
+
+    def prior(self, theta: jax.Array) -> jax.Array:
+        """log π(θ)."""
+        return sum((term.sum() for term in map(jnp.asarray, self.priors(theta))), jnp.zeros(()))
+
+
+def _functions(
+    graph: RowGraph, row: Callable[..., jax.Array], theta: Variable, prior_terms: list[Variable], start: np.ndarray
+) -> Functions:
+    return Functions(row, jaxify([theta], prior_terms), find_predictors(graph, start), Store())
+
+
+def held_constant(outputs: list[Variable], source: Source) -> dict[Variable, Variable]:
+    """What `outputs` need besides the parameters, evaluated once."""
+    leaves = frontier(outputs, set(source.values))
+    return {leaf: constant(leaf, value) for leaf, value in zip(leaves, evaluate(leaves, source.givens), strict=True)}
+
+
+def _start(model: pm.Model, initial: Any) -> np.ndarray:
+    """The initial point, 0 where a transform has none (ordered values that start equal)."""
+    start = np.concatenate([np.ravel(np.asarray(initial[v.name], dtype=float)) for v in model.value_vars])
+    return np.where(np.isfinite(start), start, 0.0)
+
+
+def _check_constants(source: Source, log_lik: Variable, declared: int) -> None:
+    """With a pool, every row value must come from a data container."""
+    baked = constants_of_length(source, log_lik, declared)
+    if baked:
+        shapes = ", ".join(str(array.shape) for array in baked)
+        raise RowError(
+            f"The likelihood holds constants with a value for each of the {declared} declared rows (shapes {shapes}), so "
+            "that pool= cannot add rows. Declare them with pm.Data, or declare all rows in one table, -1 where unlabeled."
+        )
+
+
+def split_terms(model: pm.Model, target: Variable, label: Variable) -> tuple[Variable, list[Variable]]:
+    """Row log-likelihood terms that the label reaches, added up, and the terms of log π.
+
+    Where one of them is one number for the whole table, they are added up to one number.
+
+    Raises
+    ------
+    ModelError
+        The prior or a Potential reaches the labels, or the likelihood does not contain them.
+    """
+    try:
+        observed = model.logp(vars=list(model.observed_RVs), sum=False, jacobian=False)
+    except ValueError as error:
+        raise ModelError(
+            f'The labels of "{target.name}" and its parameters have shapes that do not go together. '
+            "Declare both with one entry a row."
+        ) from error
+    terms = dict(zip(model.observed_RVs, observed, strict=True))
+    reached = {rv: term for rv, term in terms.items() if label in set(ancestors([term]))}
+    if target not in reached:
+        raise ModelError(
+            f'The density of "{target.name}" does not contain its labels. Declare them directly: observed=y or pm.Data.'
+        )
+    rest = [term for rv, term in terms.items() if rv not in reached]
+    priors = [*model.free_RVs, *model.potentials]
+    prior_terms = [*model.logp(vars=priors, sum=False, jacobian=True), *rest]
+    for variable, term in zip(priors, prior_terms, strict=False):
+        if label in set(ancestors([term])):
+            raise ModelError(
+                f'"{variable.name}" depends on the labels, so they would count twice. Move that term into the likelihood.'
+            )
+    together = any(term.ndim == 0 for term in reached.values())
+    return sum(term.sum() if together else _per_row(term) for term in reached.values()), prior_terms
+
+
+def _per_row(term: Variable) -> Variable:
+    return term.sum(axis=tuple(range(1, term.ndim))) if term.ndim > 1 else term
+
+
+def _verified(
+    source: Source, log_lik: Variable, table: RowGraph, classes: Classes, start: np.ndarray
+) -> tuple[RowGraph, Callable[..., jax.Array]] | None:
+    """The first reading of the graph for one row that reproduces the whole table, else the table itself; None where rows depend
+    on each other.
+    """
+    check = _TableCheck(source, table, classes, start)
+    if check.dependent:
+        return None
+    for graph in islice(one_row_graphs(source, log_lik), _READINGS):
+        try:
+            structure = Structure([graph.theta, graph.label, *graph.rows], [graph.log_lik], classes.values)
+            function = ROWS.get(structure, partial(_RowFunction.of, graph, classes))
+            if check.passed_by(function, graph.data):
+                return graph, function.row
+        except ModelError:
+            raise
+        except (TypeError, ValueError, IndexError):
+            continue
+    row = _row_function(table, classes, n_rows=source.n_rows)
+    return (table, row) if check.passed_by(_RowFunction(row), table.data) else None
+
+
+@dataclass(frozen=True)
+class _RowFunction:
+    """ℓ of one row, and of many rows, compiled."""
+
+    row: Callable[..., jax.Array]
+
+    @classmethod
+    def of(cls, graph: RowGraph, classes: Classes) -> _RowFunction:
+        return cls(_row_function(graph, classes))
+
+    @cached_property
+    def of_rows(self) -> Callable[..., jax.Array]:
+        def one(theta: jax.Array, label: jax.Array, rows: tuple[jax.Array, ...]) -> jax.Array:
+            return self.row(theta, label[None], *(values[None] for values in rows))
+
+        return jax.jit(jax.vmap(one, (None, 0, 0)))
+
+
+def _row_function(graph: RowGraph, classes: Classes, n_rows: int = 0) -> Callable[..., jax.Array]:
+    function = jaxify([graph.theta, graph.label, *graph.rows], [graph.log_lik])
+    if graph.sliced:
+
+        def row(theta: jax.Array, label: jax.Array, position: jax.Array, *rows: jax.Array) -> jax.Array:
+            return function(theta, label, position, *rows)[0][0]
+
+    else:
+        placeholder = np.repeat(classes.values[:1], n_rows, axis=0)
+
+        def row(theta: jax.Array, label: jax.Array, position: jax.Array, *rows: jax.Array) -> jax.Array:
+            labels = jnp.asarray(placeholder).at[position[0]].set(label[0])
+            return function(theta, labels)[0][position[0]]
+
+    return row
+
+
+class _TableCheck:
+    """Compares a row function with PyTensor's own evaluation of the whole table, at random parameters and labels."""
+
+    def __init__(self, source: Source, table: RowGraph, classes: Classes, start: np.ndarray) -> None:
+        rng = np.random.default_rng(0)
+        self.rows = np.r_[0, rng.integers(0, source.n_rows, _CHECKED_ROWS), source.n_rows - 1]
+        whole = pytensor.function(
+            [table.theta, table.label],
+            table.log_lik,
+            mode=PLAIN,
+            on_unused_input="ignore",
+        )
+        self.dependent = False
+        self.cases: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        for _ in range(3):
+            theta = start + 0.3 * rng.normal(size=len(start))
+            codes = rng.integers(0, len(classes), source.n_rows)
+            with np.errstate(all="ignore"):
+                expected = np.asarray(whole(theta, classes.values[codes]))
+            if expected.shape != (source.n_rows,):
+                raise ModelError(
+                    f"The log-likelihood has shape {expected.shape} and the table {source.n_rows} rows. "
+                    "Declare data of the same number of rows, or give new rows through pool=."
+                )
+            self.cases.append((theta, classes.values[codes[self.rows]], expected[self.rows]))
+            self.dependent |= self._reaches_others(whole, theta, codes, expected, classes)
+
+    def _reaches_others(
+        self, whole: Callable[..., Any], theta: np.ndarray, codes: np.ndarray, expected: np.ndarray, classes: Classes
+    ) -> bool:
+        """Whether another class of the middle row changes the log-likelihood of other rows."""
+        middle = len(codes) // 2
+        codes = codes.copy()
+        codes[middle] = (codes[middle] + 1) % len(classes)
+        with np.errstate(all="ignore"):
+            changed = np.asarray(whole(theta, classes.values[codes]))
+        others = np.arange(len(codes)) != middle
+        return not np.allclose(changed[others], expected[others], rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True)
+
+    def passed_by(self, function: _RowFunction, data: tuple[np.ndarray, ...]) -> bool:
+        """Whether values agree but for rounding, which PyTensor's 1 − p has in a small p: eps / p in its logarithm."""
+        values = tuple(jnp.asarray(array[self.rows]) for array in data)
+        for theta, labels, expected in self.cases:
+            found = np.asarray(function.of_rows(theta, labels, values))
+            usable = np.isfinite(expected)
+            with np.errstate(over="ignore", invalid="ignore"):
+                rounding = _ROUNDING * (1 + np.abs(expected)) + 4 * np.finfo(float).eps * np.exp(-expected)
+                if not (np.abs(found - expected) <= rounding)[usable].all():
+                    return False
+        return True
+
+
+def _parameters(model: pm.Model, source: Source) -> Parameters:
+    theta, parts = source.theta()
+    free = list(model.free_RVs)
+    outputs = model.replace_rvs_by_values(free)
+    constrain = jaxify([theta], remake(outputs, {**held_constant(outputs, source), **parts}))
+    coords = {dim: np.asarray(values) for dim, values in model.coords.items() if values is not None}
+    dims = {rv.name: tuple(model.named_vars_to_dims[rv.name]) for rv in free if rv.name in model.named_vars_to_dims}
+    shown = {rv.name: tuple(dim for dim in dims.get(rv.name, ())) for rv in free}
+    labels: list[str] = []
+    for rv in free:
+        value = model.rvs_to_values[rv]
+        shape = source.values[value][1]
+        labels.extend(_entries(rv.name if value.name == rv.name else value.name, shape, shown[rv.name], coords))
+    return Parameters(tuple(rv.name for rv in free), tuple(labels), constrain, dims, coords)
+
+
+def _entries(name: str, shape: tuple[int, ...], dims: tuple[str, ...], coords: dict[str, np.ndarray]) -> Iterator[str]:
+    """Names of the entries of a variable, by its coords where they fit."""
+    levels = [
+        coords[dim] if dim in coords and len(coords[dim]) == size else np.arange(size)
+        for dim, size in zip(dims or (None,) * len(shape), shape, strict=False)
+    ]
+    for place in np.ndindex(*shape):
+        inside = ", ".join(str(level[i]) for level, i in zip(levels, place, strict=True))
+        yield f"{name}[{inside}]" if shape else name
+
+
+def hierarchical(model: pm.Model) -> list[tuple[str, str]]:
+    """Pairs (variable, parent) of free variables whose prior density depends on another free variable."""
+    values = {model.rvs_to_values[rv]: rv.name for rv in model.free_RVs}
+    terms = model.logp(vars=list(model.free_RVs), sum=False, jacobian=True)
+    return [
+        (rv.name, parent)
+        for rv, term in zip(model.free_RVs, terms, strict=True)
+        for value, parent in values.items()
+        if parent != rv.name and value in set(ancestors([term]))
+    ]

@@ -1,0 +1,290 @@
+"""A model on its table, captured once: what the front door checks, and everything that scoring needs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pymc as pm
+from pytensor.graph.basic import Variable
+
+from pymc_bpls.errors import BPLSError, LabelError, ModelError, RowError
+from pymc_bpls.model.density import Density, hierarchical, label_root, make_density, make_source, split_terms
+from pymc_bpls.model.groups import check_groups
+from pymc_bpls.model.labels import Classes, find_classes
+from pymc_bpls.model.marginals import find_marginal
+from pymc_bpls.model.prior_sets import Variant
+from pymc_bpls.model.refusals import IMPROPER, check_model, check_target, find_target
+from pymc_bpls.model.slicing import Source, evaluate
+from pymc_bpls.model.table import (
+    Labeled,
+    Pool,
+    Table,
+    candidate_mask,
+    check_finite,
+    check_positions,
+    column_names,
+    containers,
+    read_pool,
+    row_index,
+)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A declared model on its table.
+
+    `proper` is False where a free variable has an improper prior; `hidden` counts candidates that hold a label.
+    """
+
+    model: pm.Model
+    name: str
+    table: Table
+    classes: Classes
+    density: Density
+    source: Source
+    log_lik: Variable
+    prior_terms: list[Variable]
+    proper: bool
+    hidden: int
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the table's data and labels and of the prior: what a result has to share to be one of this table and model."""
+        found = hashlib.sha256()
+        theta = self.density.start + 0.1
+        prior = np.format_float_scientific(float(self.density.prior(jnp.asarray(theta))), 8)
+        for part in (prior, *self.density.parameters.labels):
+            found.update(part.encode())
+        for array in (self.table.codes, self.table.candidates, theta.round(8), *self.density.data):
+            found.update(np.ascontiguousarray(array).tobytes())
+        return found.hexdigest()[:16]
+
+    @property
+    def distribution(self) -> str:
+        """What kind of random variable the target is."""
+        return type(self.model[self.name].owner.op).__name__
+
+    @property
+    def label(self) -> Variable:
+        """What holds the labels in the model's graph."""
+        return self.source.label
+
+    @property
+    def lags_hidden_labels(self) -> bool:
+        """Whether a row's data is the label of the row before, −1 for those that have none."""
+        codes, values = self.table.codes, self.classes.values
+        if values.ndim != 1 or (codes[:-1] >= 0).all():
+            return False
+        labels = np.where(codes >= 0, values[codes], -1)[:-1]
+        return any(data.ndim == 1 and np.array_equal(data[1:], labels) for data in self.density.data[1:])
+
+    @cached_property
+    def hierarchy(self) -> list[tuple[str, str]]:
+        """Free variables whose prior density depends on another free variable."""
+        return hierarchical(self.model)
+
+    @property
+    def labeled(self) -> Labeled:
+        """D: the labeled rows, each with weight 1."""
+        rows = self.table.labeled
+        return Labeled(rows, self.table.codes[rows], np.ones(len(rows)))
+
+    @property
+    def index_name(self) -> str:
+        """The coordinate that carries the user's index."""
+        name = self.table.index.name
+        return name if isinstance(name, str) and name not in ("candidate", "label", "row", "class") else "index"
+
+    def coords(self, candidates: np.ndarray, codes: np.ndarray) -> dict[str, Any]:
+        """Coords of a result over `candidate` (and `label`): positions, class names and the user's index."""
+        labels = {"label": self.classes.names} if codes.ndim == 2 else {}
+        return {"candidate": candidates, self.index_name: ("candidate", self.table.index[candidates]), **labels}
+
+    def positions(self, rows: Any, name: str) -> np.ndarray:
+        """Row positions, checked against the table."""
+        positions = np.asarray(rows)
+        if positions.ndim != 1 or positions.dtype.kind not in "iu":
+            raise RowError(f"{name} names rows by an array of type {positions.dtype}. Give integer row positions.")
+        check_positions(positions, self.source.n_rows, name)
+        return positions
+
+    def codes(self, labels: np.ndarray) -> np.ndarray:
+        """Class codes of labels given in the user's classes; an unknown one is a KeyError."""
+        lookup = {name: code for code, name in enumerate(self.classes.names.tolist())}
+        return np.array([lookup[label] for label in labels.tolist()], dtype=int)
+
+    def encode(self, labels: Any, n: int) -> np.ndarray:
+        """Class codes of `n` labels given in the user's classes."""
+        lookup = {name: code for code, name in enumerate(self.classes.names.tolist())}
+        known = np.asarray(labels).tolist()
+        if not isinstance(known, list) or len(known) != n:
+            raise LabelError(f"test= has {n} rows and labels of shape {np.shape(labels)}. Give one label a row.")
+        strange = [label for label in known if label not in lookup]
+        if strange:
+            raise LabelError(
+                f"test= has {len(strange)} labels outside the classes {list(lookup)}, the first is {strange[0]!r}. "
+                "Give the true class of each test row."
+            )
+        return np.array([lookup[label] for label in known], dtype=int)
+
+    def with_rows(self, rows: Mapping[str, Any]) -> tuple[Density, np.ndarray]:
+        """The density on the table with `rows` of the data containers appended, and the positions of these rows."""
+        n = self.source.n_rows
+        if not self.density.graph.sliced:
+            raise RowError(
+                "Rows of this model cannot be evaluated apart from its table. Put the test rows into the table, and give "
+                "test= their positions."
+            )
+        pool = read_pool(self.model, rows, self.label, self.log_lik, self.source.declared)
+        givens = dict(self.source.givens)
+        for variable, extended in pool.givens.items():
+            if np.ndim(extended):
+                table = givens.get(variable, variable.get_value())
+                givens[variable] = np.concatenate([table, extended[len(extended) - pool.size :]])
+            else:
+                givens[variable] = np.asarray(n + pool.size)
+        check_groups(self.model, replace(self.source, givens=givens, n_rows=n + pool.size), self.log_lik)
+        leaves = evaluate(self.density.graph.leaves, givens)
+        data = (np.arange(n + pool.size), *(np.asarray(value) for value in leaves))
+        for old, new in zip(self.density.data, data, strict=True):
+            if len(new) != n + pool.size or not np.array_equal(old, new[:n], equal_nan=True):
+                raise RowError(
+                    "Appending test rows changes the data of the table (a statistic of it, or data outside its containers). "
+                    "Put the test rows into the table, and give test= their positions."
+                )
+        positions = np.arange(n, n + pool.size)
+        check_finite({f"test= data of shape {array.shape}": array for array in data}, positions, {})
+        return replace(self.density, data=data), positions
+
+
+def declare(
+    model: pm.Model,
+    *,
+    target: Any,
+    pool: Mapping[str, Any] | None,
+    unlabeled: Any,
+    classes: Any,
+    index: Any,
+    initvals: Mapping[str, Any] | None,
+    variant: Variant | None = None,
+) -> Problem:
+    """Check a model, its prior changed by `variant`, and capture it with its data.
+
+    See `BPLS` for the parameters and `errors` for what is refused.
+    """
+    check_model(model)
+    rv = find_target(model, target)
+    check_target(rv)
+    label = label_root(model.rvs_to_values[rv])
+    observed = np.asarray(evaluate([label], {})[0])
+    log_lik, prior_terms = split_terms(model, rv, label)
+    if variant is not None:
+        prior_terms = variant.changed(prior_terms)
+    rows = read_pool(model, pool, label, log_lik, len(observed))
+    initial = initial_point(model, initvals)
+    _check_latent(model, initial, rows, len(observed))
+    found = find_classes(rv, classes, _evaluator(model, initial), observed.shape[1:], label.type.dtype)
+    table = _table(model, rv, observed, found, rows, unlabeled, index)
+    source = make_source(model, label, rows.givens, len(observed) + rows.size, len(observed), initial)
+    check_groups(model, source, log_lik)
+    try:
+        density = make_density(model, log_lik, prior_terms, source, found, initial, find_marginal(model, rv, source))
+    except (TypeError, ValueError) as error:
+        if isinstance(error, BPLSError):
+            raise
+        raise ModelError(
+            f'The log-likelihood of "{rv.name}" cannot be taken row by row ({str(error).splitlines()[0]}). '
+            "Declare its parameters and labels with one entry a row."
+        ) from error
+    _check_data(model, label, density, rows, table)
+    proper = not any(type(free.owner.op).__name__ in IMPROPER for free in model.free_RVs)
+    hidden = int((found.match(observed)[table.candidates[table.candidates < len(observed)]] >= 0).sum())
+    return Problem(model, rv.name, table, found, density, source, log_lik, prior_terms, proper, hidden)
+
+
+def _evaluator(model: pm.Model, initial: Mapping[str, Any]) -> Callable[[Variable], Any]:
+    """The value of a variable of the model at the initial point; nothing is drawn."""
+    start = {variable: np.asarray(initial[variable.name]) for variable in model.value_vars}
+
+    def value(variable: Variable) -> Any:
+        return evaluate(model.replace_rvs_by_values([variable]), start)[0]
+
+    return value
+
+
+def initial_point(model: pm.Model, initvals: Mapping[str, Any] | None) -> dict[str, Any]:
+    """PyMC's initial point, with `initvals` (of variables on their own scale) in place of the model's own."""
+    from pymc.initial_point import make_initial_point_fn
+
+    unknown = set(initvals or {}) - {rv.name for rv in model.free_RVs}
+    if unknown:
+        raise ModelError(f"initvals= names {sorted(unknown)}, which are no free variables. Use names of the model.")
+    for name, value in (initvals or {}).items():
+        if not np.isfinite(np.asarray(value, dtype=float)).all():
+            raise ModelError(f'The start of "{name}" is not finite. Give finite numbers in initvals=.')
+    overrides = {model[name]: value for name, value in (initvals or {}).items()}
+    try:
+        start = make_initial_point_fn(model=model, overrides=overrides, return_transformed=True)(0)
+    except (TypeError, ValueError) as error:
+        names = ", ".join(f'"{name}"' for name in initvals or {})
+        raise ModelError(
+            f"The start of {names} has another shape than the variable. Give initvals= of its own shape."
+        ) from error
+    for name in initvals or {}:
+        value = start[model.rvs_to_values[model[name]].name]
+        if not np.isfinite(value).all():
+            raise ModelError(f'The start of "{name}" is outside its support. Give a value inside it in initvals=.')
+    return start
+
+
+def _check_latent(model: pm.Model, initial: Mapping[str, Any], pool: Pool, declared: int) -> None:
+    """A parameter for each declared row cannot be extended to the pool's rows."""
+    if not pool.size:
+        return
+    dims = {dim for name in containers(model) for dim in (model.named_vars_to_dims.get(name) or ())[:1]}
+    for rv in model.free_RVs:
+        value = model.rvs_to_values[rv]
+        over_rows = dims & set(model.named_vars_to_dims.get(rv.name) or ())
+        if over_rows and declared in np.shape(initial[value.name]):
+            raise ModelError(
+                f'"{rv.name}" has a value for each declared row, so that pool= cannot add rows to it. '
+                "Declare all rows in one table, -1 where unlabeled."
+            )
+
+
+def _table(
+    model: pm.Model, rv: Variable, observed: np.ndarray, classes: Classes, pool: Pool, unlabeled: Any, index: Any
+) -> Table:
+    mask, sentinel = candidate_mask(unlabeled, observed, pool.size)
+    codes = classes.codes(observed, rv.name, ~mask[: len(observed)], sentinel)
+    codes = np.r_[codes, np.full(pool.size, -1)]
+    return Table(
+        codes, np.flatnonzero(mask), row_index(index, pool, _row_coords(model, rv, len(observed)), len(codes), name=rv.name)
+    )
+
+
+def _row_coords(model: pm.Model, rv: Variable, n: int) -> Any:
+    """The model's coords of the rows, from the dims of the labels or of a container with a value for each row."""
+    names = [name for name, data in containers(model).items() if np.shape(data.get_value(borrow=True))[:1] == (n,)]
+    dims = [dim for name in (rv.name, *names) for dim in (model.named_vars_to_dims.get(name) or ())[:1]]
+    return next((model.coords[dim] for dim in dims if model.coords.get(dim) is not None), None)
+
+
+def _check_data(model: pm.Model, label: Variable, density: Density, pool: Pool, table: Table) -> None:
+    """Rows in use are finite, in the user's containers (by name and column) and in whatever was computed from them."""
+    n = len(table.codes)
+    held: dict[str, np.ndarray] = {}
+    columns: dict[str, Any] = {}
+    for name, data in containers(model).items():
+        values = np.asarray(pool.givens.get(data, data.get_value(borrow=True)))
+        if values.ndim and len(values) == n and data is not label:
+            held[f'"{name}"'] = values
+            columns[f'"{name}"'] = column_names(model, name)
+    check_finite(held, table.used, columns)
+    check_finite({f"Row data of shape {array.shape}": array for array in density.data}, table.used, {})

@@ -1,0 +1,270 @@
+"""The table: which rows are labeled, which are candidates, and how a pool is appended to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import xarray as xr
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
+
+from pymc_bpls.errors import LabelError, RowError
+from pymc_bpls.model.labels import UNLABELED
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Table:
+    """All rows: `codes` (N,) with −1 where not labeled, `candidates` (m,) positions that may get a pseudo-label."""
+
+    codes: np.ndarray
+    candidates: np.ndarray
+    index: pd.Index
+
+    @property
+    def labeled(self) -> np.ndarray:
+        """Positions of the labeled rows."""
+        return np.flatnonzero(self.codes >= 0)
+
+    @property
+    def used(self) -> np.ndarray:
+        """Positions of labeled rows and candidates: the rows that must be finite."""
+        return np.union1d(self.labeled, self.candidates)
+
+    def without(self, positions: np.ndarray) -> Table:
+        """The same table, in which `positions` are no candidates."""
+        return replace(self, candidates=np.setdiff1d(self.candidates, positions))
+
+
+@dataclass(frozen=True)
+class Labeled:
+    """Rows of D with their classes and real weights: labeled rows weigh 1, pseudo-labeled rows what the user says."""
+
+    positions: np.ndarray
+    codes: np.ndarray
+    weights: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def with_rows(self, positions: np.ndarray, codes: np.ndarray, weight: float) -> Labeled:
+        """D with pseudo-labeled rows added."""
+        return Labeled(
+            np.r_[self.positions, positions],
+            np.r_[self.codes, codes],
+            np.r_[self.weights, np.full(len(positions), weight)],
+        )
+
+    def without(self, positions: np.ndarray) -> Labeled:
+        """D without some of its rows."""
+        kept = ~np.isin(self.positions, positions)
+        return Labeled(self.positions[kept], self.codes[kept], self.weights[kept])
+
+    def padded(self) -> Labeled:
+        """D with its first row repeated at weight 0 up to a power of two, so that shapes change rarely.
+
+        The padding repeats a row that is in D: zero times a finite number is zero, which 0·∞ is not.
+        """
+        extra = max(8, 1 << (len(self) - 1).bit_length()) - len(self)
+        return self.with_rows(np.repeat(self.positions[:1], extra), np.repeat(self.codes[:1], extra), 0.0)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Rows appended to a model's data containers: `givens` holds each container with them, `size` is their number."""
+
+    givens: dict[Variable, np.ndarray]
+    size: int
+    index: pd.Index | None
+
+
+NO_POOL = Pool({}, 0, None)
+
+
+def containers(model: pm.Model) -> dict[str, SharedVariable]:
+    """The model's `pm.Data` containers by name."""
+    return {variable.name: variable for variable in model.data_vars if isinstance(variable, SharedVariable)}
+
+
+def read_pool(model: pm.Model, pool: Mapping[str, Any] | None, label: Variable, used_by: Variable, n: int) -> Pool:
+    """The containers of `model` with the rows of `pool` appended.
+
+    `used_by` is the likelihood: each of its containers with a value for each of the `n` declared rows must be in `pool`.
+    """
+    if pool is None:
+        return NO_POOL
+    held = containers(model)
+    below = set(ancestors([used_by]))
+    in_use = {name: data for name, data in held.items() if data in below and data is not label}
+    _check_names(pool, held, in_use)
+    arrays: dict[str, np.ndarray] = {}
+    index = None
+    for name, rows in pool.items():
+        arrays[name] = _as_rows(model, name, rows, held[name])
+        if isinstance(rows, pd.DataFrame | pd.Series):
+            index = rows.index
+    sizes = {name: len(array) for name, array in arrays.items()}
+    if len(set(sizes.values())) > 1:
+        raise RowError(f"The pool's containers have different numbers of rows: {sizes}. Give each the same rows.")
+    missing = [
+        name for name, data in in_use.items() if name not in pool and data.ndim and len(data.get_value(borrow=True)) == n
+    ]
+    if missing:
+        raise RowError(
+            f"pool= misses {_quoted(missing)}, which {'has' if len(missing) == 1 else 'have'} a value for each of the "
+            f"{n} declared rows. Give the new rows' values too."
+        )
+    size = next(iter(sizes.values()), 0)
+    givens: dict[Variable, np.ndarray] = {
+        held[name]: np.concatenate([held[name].get_value(), array.astype(held[name].type.dtype)])
+        for name, array in arrays.items()
+    }
+    for name in pool:
+        dim = (model.named_vars_to_dims.get(name) or (None,))[0]
+        if dim is not None:
+            givens[model.dim_lengths[dim]] = np.asarray(n + size)
+    return Pool(givens, size, index)
+
+
+def _check_names(pool: Mapping[str, Any], held: Mapping[str, Any], in_use: Mapping[str, Any]) -> None:
+    unknown = [name for name in pool if name not in held]
+    if unknown:
+        raise RowError(
+            f"pool= names {_quoted(unknown)}, and the model's data containers are {_quoted(list(held)) or 'none'}. "
+            "Use these names; declare other row data with pm.Data, or put all rows into one table."
+        )
+    unused = [name for name in pool if name not in in_use]
+    if unused:
+        raise RowError(
+            f"The likelihood does not use {_quoted(unused)}. Use the container in the model, or leave it out of pool=."
+        )
+
+
+def _as_rows(model: pm.Model, name: str, rows: Any, data: SharedVariable) -> np.ndarray:
+    if isinstance(rows, pd.DataFrame):
+        rows = _by_name(rows, name, column_names(model, name))
+    dims = model.named_vars_to_dims.get(name) or ()
+    if isinstance(rows, xr.DataArray) and set(dims) == set(rows.dims):
+        rows = rows.transpose(*dims)
+    array = np.asarray(rows)
+    shape = data.get_value(borrow=True).shape
+    if array.ndim != len(shape) or array.shape[1:] != shape[1:]:
+        raise RowError(f'pool["{name}"] has shape {array.shape} and "{name}" {shape}. Give rows of the same number of columns.')
+    if array.dtype.kind not in "biuf":
+        raise RowError(f'pool["{name}"] holds values of type {array.dtype}. Convert its columns to numbers.')
+    whole = np.dtype(data.type.dtype).kind in "biu"
+    if whole and array.dtype.kind == "f" and not np.array_equal(array, np.round(array)):
+        raise RowError(f'pool["{name}"] holds fractions and "{name}" whole numbers. Declare "{name}" with floats, or round.')
+    return array
+
+
+def column_names(model: pm.Model, name: str) -> Any:
+    """The model's coords of a container's columns, or None."""
+    columns = tuple(model.named_vars_to_dims.get(name) or ())[1:]
+    return model.coords.get(columns[0]) if columns else None
+
+
+def _by_name(frame: pd.DataFrame, name: str, columns: Any) -> pd.DataFrame:
+    """The frame's columns in the container's order, where the model's coords name them."""
+    if columns is None:
+        return frame
+    missing = [column for column in columns if column not in frame.columns]
+    extra = [column for column in frame.columns if column not in set(columns)]
+    if missing or extra:
+        parts = [f"lacks {_quoted(missing)}"] * bool(missing) + [f"has unknown {_quoted(extra)}"] * bool(extra)
+        raise RowError(f'pool["{name}"] {" and ".join(parts)}. Give the columns {_quoted(list(columns))}.')
+    return frame[list(columns)]
+
+
+def _quoted(names: list[Any]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def candidate_mask(unlabeled: Any, observed: np.ndarray, pool_size: int) -> tuple[np.ndarray, Any]:
+    """Which of the n + m rows are candidates, and the value that marks a row as unlabeled.
+
+    `unlabeled` is that value, a boolean mask, or positions; rows of a pool are always candidates.
+    """
+    n = len(observed)
+    if isinstance(unlabeled, pd.Index):
+        raise RowError("unlabeled= is a pandas index, and rows are named by position. Give df.index.get_indexer(those labels).")
+    given = np.asarray(unlabeled)
+    appended = np.ones(pool_size, dtype=bool)
+    if given.ndim == 0:
+        flat = observed.reshape(n, -1)
+        return np.r_[(flat == given).all(axis=1), appended], given[()]
+    if given.ndim != 1 or given.dtype.kind not in "biu":
+        raise RowError(
+            f"unlabeled= has shape {given.shape} and type {given.dtype}. Give a value, a boolean mask or row positions."
+        )
+    if given.dtype.kind == "b":
+        if len(given) not in (n, n + pool_size):
+            raise RowError(f"unlabeled= is a mask of {len(given)} rows and the table has {n}. Give one entry a row.")
+        return np.r_[given[:n], appended], UNLABELED
+    check_positions(given, n + pool_size, "unlabeled=")
+    mask = np.zeros(n, dtype=bool)
+    mask[given[given < n]] = True
+    return np.r_[mask, appended], UNLABELED
+
+
+def check_positions(positions: np.ndarray, n_rows: int, name: str) -> None:
+    """Row positions must be distinct and inside the table."""
+    outside = positions[(positions < 0) | (positions >= n_rows)]
+    if outside.size:
+        raise RowError(
+            f"{name} names rows {outside[:_SHOWN].tolist()} and the table has {n_rows}. Give positions from 0 to {n_rows - 1}."
+        )
+    values, counts = np.unique(positions, return_counts=True)
+    if (counts > 1).any():
+        raise RowError(f"{name} names rows {values[counts > 1][:_SHOWN].tolist()} more than once. Name each row once.")
+
+
+def row_index(index: Any, pool: Pool, coords: Any, n_rows: int, *, name: str) -> pd.Index:
+    """The user's index of the table: `index=`, else the pool's frame and the model's coords, else 0 … N − 1."""
+    if index is not None:
+        held = index if isinstance(index, pd.Index) else pd.Index(np.asarray(index))
+        if len(held) != n_rows:
+            raise RowError(f'index= has {len(held)} entries and "{name}" {n_rows} rows. Give one for each row.')
+        return held
+    declared = n_rows - pool.size
+    first = pd.Index(coords) if coords is not None and len(coords) == declared else pd.RangeIndex(declared)
+    if not pool.size:
+        return first if coords is None or len(coords) != n_rows else pd.Index(coords)
+    second = pool.index if pool.index is not None else pd.RangeIndex(declared, n_rows)
+    return first.append(second)
+
+
+def check_finite(data: Mapping[str, np.ndarray], rows: np.ndarray, columns: Mapping[str, Any]) -> None:
+    """Labeled rows and candidates must be finite: names the data, rows and columns that are not."""
+    for name, array in data.items():
+        if array.dtype.kind != "f":
+            continue
+        bad = ~np.isfinite(array[rows])
+        if bad.any():
+            where = rows[bad.reshape(len(rows), -1).any(axis=1)]
+            text = f"{name} is not finite in {_some_rows(where)}"
+            if array.ndim == 2:
+                names = columns.get(name)
+                numbers = np.flatnonzero(bad.any(axis=0))[:_SHOWN]
+                text += f", columns {[str(names[i]) if names is not None else int(i) for i in numbers]}"
+            raise RowError(f"{text}. Impute these values or drop the rows before declaring the model.")
+
+
+def _some_rows(rows: np.ndarray) -> str:
+    more = f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
+    return f"rows {rows[:_SHOWN].tolist()}{more}"
+
+
+def check_classes(table: Table, class_names: np.ndarray, name: str) -> list[Any]:
+    """Classes without a labeled row; no labeled row at all is an error."""
+    if not len(table.labeled):
+        raise LabelError(f'"{name}" has no labeled row. Give at least one label of each class.')
+    present = set(table.codes[table.labeled].tolist())
+    return [class_names[code] for code in range(len(class_names)) if code not in present]

@@ -1,0 +1,157 @@
+"""NUTS on p_k(θ) ∝ p(D | θ)^k π(θ), through `pm.sample` and so through any of its samplers.
+
+The user's model is not touched: a fresh one holds the joined unconstrained vector as a flat variable and the log-density as a
+Potential, in the graph of the rows of D alone. Sampling starts around the user's initial point.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import xarray as xr
+from arviz_stats.base import array_stats
+
+from pymc_bpls.errors import BPLSError
+from pymc_bpls.model.density import held_constant
+from pymc_bpls.model.problem import Problem
+from pymc_bpls.model.slicing import remake, rows_graph, table_graph
+from pymc_bpls.model.table import Labeled
+
+MOST_RHAT, LEAST_ESS, LEAST_BFMI = 1.01, 400.0, 0.3
+_NAMED = 4
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Draws of θ (chain, draw, q) from p_k, the sampler's statistics, and reasons to distrust them."""
+
+    theta: np.ndarray
+    sample_stats: xr.Dataset
+    reasons: list[str]
+
+    @property
+    def flat(self) -> np.ndarray:
+        """θ as (draws, q), chain after chain."""
+        return self.theta.reshape(-1, self.theta.shape[-1])
+
+
+def weighted_model(problem: Problem, labeled: Labeled, k: int) -> pm.Model:
+    """A model of θ alone: `shift` is θ minus the user's initial point, so that every sampler starts around that."""
+    density = problem.density
+    with pm.Model(model=None) as model:  # not part of a model that is open around the call
+        shift = pm.Flat("shift", shape=density.dimension)
+        theta = pt.as_tensor(density.start) + shift
+        pm.Potential("log_density", k * _log_lik(problem, labeled, theta) + _log_prior(problem, theta))
+    return model
+
+
+def _log_lik(problem: Problem, labeled: Labeled, theta: Any) -> Any:
+    """Σ w_j ℓ_j over D as a PyTensor graph."""
+    density, classes = problem.density, problem.classes
+    if density.joint is not None:
+        order = np.argsort(labeled.positions)
+        return density.joint.of(theta, labeled.codes[order], labeled.positions[order])
+    if density.graph.sliced:
+        graph = rows_graph(problem.source, problem.log_lik, density.graph, len(labeled))
+        values = [pt.constant(data) for data in density.take(labeled.positions)]
+        labels = classes.values[labeled.codes]
+        [rows] = remake(
+            [graph.log_lik],
+            {graph.theta: theta, graph.label: pt.constant(labels), **dict(zip(graph.rows, values, strict=True))},
+        )
+        return (pt.constant(labeled.weights) * rows).sum()
+    graph = table_graph(problem.source, problem.log_lik)
+    labels = np.repeat(classes.values[:1], problem.source.n_rows, axis=0)
+    labels[labeled.positions] = classes.values[labeled.codes]
+    [rows] = remake([graph.log_lik], {graph.theta: theta, graph.label: pt.constant(labels)})
+    return (pt.constant(labeled.weights) * rows[labeled.positions]).sum()
+
+
+def _log_prior(problem: Problem, theta: Any) -> Any:
+    whole, parts = problem.source.theta()
+    terms = remake(problem.prior_terms, {**held_constant(problem.prior_terms, problem.source), **parts})
+    return sum(term.sum() for term in remake(terms, {whole: theta}))
+
+
+def sample(problem: Problem, labeled: Labeled, k: int, **options: Any) -> Draws:
+    """Draws from p_k by `pm.sample(**options)`, and what speaks against them."""
+    with weighted_model(problem, labeled, k), _quiet():
+        try:
+            trace = pm.sample(compute_convergence_checks=False, **options)
+        except (ImportError, ValueError, RuntimeError, KeyError, TypeError) as error:
+            raise BPLSError(
+                f"Sampling failed with {type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}. "
+                'Check the sampler\'s options, or use method="psis".'
+            ) from error
+    theta = np.asarray(trace["posterior"]["shift"].transpose("chain", "draw", ...)) + problem.density.start
+    stats = trace["sample_stats"]
+    stats = stats.to_dataset() if isinstance(stats, xr.DataTree) else stats
+    return Draws(theta, stats, diagnose(theta, stats, problem.density.parameters.labels))
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without PyMC's log lines, which are about the fresh model's variables, and without Python's warning that JAX's threads
+    are not there after a fork: the chains' processes run PyTensor only.
+    """
+    logger = logging.getLogger("pymc")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=r"os\.fork\(\) was called", category=RuntimeWarning)
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def diagnose(theta: np.ndarray, stats: xr.Dataset, labels: tuple[str, ...]) -> list[str]:
+    """Reasons not to trust a run, in words: divergences, R-hat, effective sample sizes, BFMI."""
+    reasons = []
+    divergent = int(stats["diverging"].sum()) if "diverging" in stats else 0
+    if divergent:
+        reasons.append(f"{divergent} of {theta[..., 0].size} draws diverged")
+    if len(theta) < 2:
+        return [*reasons, "there is one chain only, so that R-hat says nothing"]
+    rhat = np.atleast_1d(array_stats.rhat(theta, chain_axis=0, draw_axis=1))
+    reasons += _bad(rhat > MOST_RHAT, rhat.max(), labels, f"R-hat is up to {{:.3f}} (more than {MOST_RHAT})")
+    for method, tails in (("bulk", None), ("tail", (0.05, 0.95))):
+        ess = np.atleast_1d(array_stats.ess(theta, chain_axis=0, draw_axis=1, method=method, prob=tails))
+        reasons += _bad(ess < LEAST_ESS, ess.min(), labels, f"the {method} ESS is down to {{:.0f}} (less than {LEAST_ESS:.0f})")
+    if "energy" in stats:
+        energy = np.asarray(stats["energy"].transpose("chain", "draw"))
+        bfmi = float(np.min(np.square(np.diff(energy, axis=1)).mean(axis=1) / energy.var(axis=1)))
+        if bfmi < LEAST_BFMI:
+            reasons.append(f"BFMI is {bfmi:.2f} (less than {LEAST_BFMI}): the energy is badly explored")
+    return reasons
+
+
+def _bad(where: np.ndarray, worst: float, labels: tuple[str, ...], text: str) -> list[str]:
+    if not where.any():
+        return []
+    names = [labels[i] for i in np.flatnonzero(where)]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return [f"{text.format(worst)} for {', '.join(names[:_NAMED])}{more}"]
+
+
+def named_draws(problem: Problem, theta: np.ndarray) -> xr.Dataset:
+    """Draws (chain, draw, q) as the model's free variables, with their dims and coords."""
+    parameters = problem.density.parameters
+    chains, draws, q = theta.shape
+    values = jax.jit(jax.vmap(parameters.constrain))(jnp.asarray(theta.reshape(-1, q)))
+    template = parameters.named(theta[0, 0])
+    variables = {
+        name: (("chain", "draw", *template[name].dims), np.asarray(value).reshape(chains, draws, *template[name].shape))
+        for name, value in zip(parameters.variables, values, strict=True)
+    }
+    return xr.Dataset(variables, coords={**template.coords, "chain": np.arange(chains), "draw": np.arange(draws)})

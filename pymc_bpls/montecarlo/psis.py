@@ -1,0 +1,175 @@
+"""Importance sampling of p_k(θ) ∝ p(D | θ)^k π(θ) from t distributions around Gaussian approximations, weights Pareto-smoothed.
+
+One proposal where its k-hat is good. Otherwise the mixture of all that were tried and of one with the moments of the draws
+before, their weights annealed so that enough of them count; each draw is weighted by p_k over the density of the whole
+mixture, and the mixture grows a few times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from arviz_stats.base import array_stats
+from scipy.special import logsumexp
+
+from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.predictive import antithetic_draws
+from pymc_bpls.engine.refits import Engine
+from pymc_bpls.errors import ApproximationError
+from pymc_bpls.model.table import Labeled
+from pymc_bpls.montecarlo.averages import Weighted
+from pymc_bpls.montecarlo.bridge import LogRatio, Proposal
+
+GOOD_K = 0.7
+_FAR_BELOW = 700.0
+_EQUAL = 1e-9
+_K_SETS, _K_DRAWS, _PAIRS = 4, 2000, 64
+_MIXTURES = 8
+_EFFECTIVE = 0.02
+_POWERS = (1.0, 0.8, 0.6, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0)
+
+
+def importance_draws(
+    engine: Engine, labeled: Labeled, k: int, proposals: Iterable[tuple[str, Gaussian]], n: int, rng: np.random.Generator
+) -> tuple[Weighted, LogRatio, str]:
+    """n draws with Pareto-smoothed weights, log Z_k with its error, and which proposal they came from."""
+    tried: list[Proposal] = []
+    best: tuple[Weighted, LogRatio, str] | None = None
+    for name, q in proposals:
+        proposal = Proposal(q.mean, q.covariance)
+        try:
+            found = _weighted(engine, labeled, k, [proposal], n, rng)
+        except np.linalg.LinAlgError:
+            continue
+        tried.append(proposal)
+        best = _better(best, (*found, name))
+        if _good(best):
+            return best
+    if best is None:
+        raise ApproximationError(
+            'No Gaussian approximation of the posterior has a usable covariance: it is singular to rounding. Use method="nuts".'
+        )
+    mixture, draws = tried, best[0]
+    for _ in range(_MIXTURES):
+        mixture = [*mixture, _matched(draws)]
+        draws, log_z = _weighted(engine, labeled, k, mixture, n, rng)
+        best = _better(best, (draws, log_z, "mixture"))
+        if _good(best):
+            break
+    return best
+
+
+def _good(found: tuple[Weighted, LogRatio, str]) -> bool:
+    return found[0].pareto_k is not None and found[0].pareto_k <= GOOD_K
+
+
+def _better(old: tuple[Weighted, LogRatio, str] | None, new: tuple[Weighted, LogRatio, str]) -> tuple[Weighted, LogRatio, str]:
+    """The one with the smaller k-hat."""
+    if old is None or old[0].pareto_k is None or (new[0].pareto_k is not None and new[0].pareto_k < old[0].pareto_k):
+        return new
+    return old
+
+
+def _matched(draws: Weighted) -> Proposal:
+    """A proposal with the mean and covariance of the draws, their weights annealed until enough of them count."""
+    enough = max(_EFFECTIVE * len(draws.theta), 4.0 * draws.theta.shape[1])
+    for power in _POWERS:
+        log_weights = power * draws.log_weights
+        weights = np.exp(log_weights - logsumexp(log_weights))
+        if 1 / np.square(weights).sum() >= enough:
+            break
+    mean = weights @ draws.theta
+    centred = draws.theta - mean
+    covariance = (centred.T * weights) @ centred
+    narrow = 1e-8 * np.diag(np.diag(covariance))
+    return Proposal(mean, covariance + narrow)
+
+
+def _weighted(
+    engine: Engine, labeled: Labeled, k: int, proposals: list[Proposal], n: int, rng: np.random.Generator
+) -> tuple[Weighted, LogRatio]:
+    """Draws in equal parts from each proposal, weighted by p_k over the mixture's density, in random order."""
+    sizes = np.full(len(proposals), n // len(proposals))
+    sizes[: n - sizes.sum()] += 1
+    theta = np.concatenate([p.draws((1, int(size)), rng)[0] for p, size in zip(proposals, sizes, strict=True)])
+    theta = theta[rng.permutation(n)] if len(proposals) > 1 else theta
+    log_q = logsumexp([p.log_density(theta) for p in proposals], b=(sizes / n)[:, None], axis=0)
+    smoothed, pareto_k, log_ratio = _smoothed(log_densities(engine, labeled, theta, k) - log_q)
+    log_z = LogRatio(float(logsumexp(log_ratio) - np.log(n)), _error(smoothed))
+    return Weighted(theta, smoothed, 1, pareto_k), log_z
+
+
+def _smoothed(log_ratio: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+    """Smoothed log weights, k-hat (0 where all are equal), and the log weights themselves, far ones cut."""
+    log_ratio = np.where(np.isfinite(log_ratio), log_ratio, -np.inf)
+    log_ratio = np.maximum(log_ratio, log_ratio.max() - _FAR_BELOW)
+    if np.ptp(log_ratio) <= _EQUAL:
+        return log_ratio, 0.0, log_ratio
+    smoothed, pareto_k = array_stats.psislw(-log_ratio)
+    return np.asarray(smoothed), float(pareto_k), log_ratio
+
+
+def log_evidence(engine: Engine, labeled: Labeled, q: Gaussian, k: int) -> tuple[LogRatio, float]:
+    """log Z_k by importance sampling from q over fixed antithetic draws with its error, and k-hat of its weights."""
+    z = antithetic_draws(len(q.mean))
+    log_q = -0.5 * (z**2).sum(axis=1) - np.log(np.diag(q.factor)).sum() - 0.5 * len(q.mean) * np.log(2 * np.pi)
+    smoothed, pareto_k, log_ratio = _smoothed(log_densities(engine, labeled, q.mean + z @ q.factor.T, k) - log_q)
+    return LogRatio(float(logsumexp(log_ratio) - np.log(len(z))), _error(smoothed)), pareto_k
+
+
+def _error(smoothed: np.ndarray) -> float:
+    """Standard error of the logarithm of the mean weight."""
+    shares = np.exp(smoothed - logsumexp(smoothed))
+    return float(np.sqrt(max(np.square(shares).sum() - 1 / len(shares), 0.0)))
+
+
+def log_densities(engine: Engine, labeled: Labeled, theta: np.ndarray, k: int) -> np.ndarray:
+    """k ℓ_D + log π at θ (S, q)."""
+    return k * log_liks(engine, labeled, theta) + log_priors(engine, theta)
+
+
+def log_liks(engine: Engine, labeled: Labeled, theta: np.ndarray) -> np.ndarray:
+    """ℓ_D at θ (S, q)."""
+    density, rows = engine.density, engine.labeled_rows(labeled)
+
+    def at(theta: jax.Array, rows: Any) -> jax.Array:
+        return jax.lax.map(lambda one: rows.weights @ density.log_lik(one, rows.codes, rows.inputs), theta, batch_size=256)
+
+    return engine.compiler("log-likelihood of D over draws", at, theta, rows)
+
+
+def log_priors(engine: Engine, theta: np.ndarray) -> np.ndarray:
+    """log π at θ (S, q)."""
+    return engine.compiler("log prior over draws", jax.vmap(engine.density.prior), theta)
+
+
+def integrand_ks(
+    engine: Engine, labeled: Labeled, q: Gaussian, k: int, pairs: tuple[np.ndarray, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """k-hat of importance sampling from q of ∫ p(ŷ_i | x_i, θ) p_k(θ) dθ for each pair (sets, pairs), and of ∫ p_k(θ) dθ itself
+    (sets,), from a few fixed sets of draws, whose differences say how uncertain a k-hat is.
+    """
+    of_pairs, of_all = [], []
+    for seed in range(_K_SETS):
+        z = np.random.default_rng(seed).normal(size=(_K_DRAWS, len(q.mean)))
+        theta = q.mean + z @ q.factor.T
+        log_ratio = log_densities(engine, labeled, theta, k) + 0.5 * (z**2).sum(axis=1)
+        of_pairs.append([_smoothed(log_ratio + log_p)[1] for log_p in log_liks_of_pairs(engine, theta, *pairs)])
+        of_all.append(_smoothed(log_ratio)[1])
+    return np.array(of_pairs), np.array(of_all)
+
+
+def log_liks_of_pairs(engine: Engine, theta: np.ndarray, positions: np.ndarray, codes: np.ndarray) -> Iterator[np.ndarray]:
+    """ℓ_i at θ (S, q), pair after pair, computed in chunks."""
+    density = engine.density
+
+    def chunk(theta: jax.Array, codes: jax.Array, rows: Any) -> jax.Array:
+        return jax.vmap(density.log_lik, (0, None, None))(theta, codes, rows)
+
+    for first in range(0, len(positions), _PAIRS):
+        picked = np.resize(np.arange(first, min(first + _PAIRS, len(positions))), _PAIRS)
+        log_p = engine.compiler("log-likelihoods of pairs", chunk, theta, codes[picked], density.take(positions[picked]))
+        yield from log_p.T[: len(positions) - first]

@@ -1,0 +1,1 @@
+"""Figures: axes in, axes out."""

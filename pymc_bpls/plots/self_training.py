@@ -1,0 +1,176 @@
+"""Figures of a self-training run. A run in, matplotlib Axes out; no global style is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from pymc_bpls.errors import CriterionError
+from pymc_bpls.plots.panels import COLOURS, legend_above, tidy, unit_of
+
+_GREY = "0.45"
+_BAND = 0.2
+_SIZE = (3.8, 2.7)
+_FONT = 11
+_STYLES = ("-", "--", "-.", ":")
+
+
+def plot_self_training(run: xr.DataTree, *, axes: Any = None) -> np.ndarray:
+    """What a run did: how the models predict, which scores were chosen and how clearly, and the classes that were added.
+
+    Parameters
+    ----------
+    run : xarray.DataTree
+        What `BPLS.self_train` or `resume` returned.
+    axes : array_like of matplotlib Axes, optional
+        As many as there are panels, in the order below.
+
+    Returns
+    -------
+    numpy.ndarray of matplotlib Axes
+        Accuracy on the test rows, with the supervised model's as a dashed line and a band of ± 1 standard error of the paired
+        difference from it; the log score of the test rows, and of rows that `NoGain` set aside; scores of the chosen rows;
+        their gaps to the best other candidate; pseudo-labels of each class, with dotted lines where the labeled rows' shares
+        would have led. Panels for which the run has nothing (no test rows, no pseudo-labels) are left out.
+
+    Raises
+    ------
+    ValueError
+        `axes` are not as many as the panels.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_bpls as bpls
+    >>> X = np.column_stack([np.ones(24), np.linspace(-2, 2, 24)])
+    >>> y = np.where(np.arange(24) % 2, -1, X[:, 1] + np.tile([0.9, -0.9], 12) > 0)
+    >>> with pm.Model() as model:
+    ...     label = pm.Bernoulli("label", logit_p=X @ pm.Normal("b", 0, 2.5, shape=2), observed=y)
+    >>> run = bpls.BPLS(model).self_train("probability", rounds=5, progressbar=False)
+    >>> [panel.get_ylabel() for panel in bpls.plot_self_training(run)][0]
+    'score of the chosen row\\n("probability", probability)'
+    """
+    if not (isinstance(run, xr.DataTree) and {"history", "curve"} <= set(run.children)):
+        raise CriterionError(f"A {type(run).__name__} is no run. Give one that self_train or resume returned.")
+    drawn, last = _panels_of(run), run["history"].sizes["step"]
+    grid = _own_panels(len(drawn)) if axes is None else np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
+    if grid.size != len(drawn):
+        raise ValueError(f"axes= holds {grid.size} panels and this run needs {len(drawn)}. Give as many.")
+    for panel, draw in zip(grid, drawn, strict=True):
+        draw(panel, run)
+        panel.set_xlim(-0.03 * max(last, 1), 1.03 * max(last, 1))
+        panel.set_xlabel("pseudo-labels added", fontsize=_FONT)
+        panel.yaxis.label.set_fontsize(_FONT)
+        panel.tick_params(labelsize=_FONT - 1.5)
+        panel.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+        tidy(panel)
+    return grid
+
+
+def _panels_of(run: xr.DataTree) -> Sequence[Callable[[Axes, xr.DataTree], None]]:
+    """What there is to draw."""
+    curve, steps = run["curve"], run["history"].sizes["step"]
+    gaps = steps and np.isfinite(run["history"]["gap"].to_numpy()).any()
+    panels = (
+        ("accuracy" in curve, _accuracy),
+        ("log_score" in curve or "held_out_log_score" in curve, _log_scores),
+        (steps, _scores),
+        (gaps, _gaps),
+        (steps, _classes),
+    )
+    found = [draw for there, draw in panels if there]
+    return found or [_nothing]
+
+
+def _own_panels(count: int) -> np.ndarray:
+    """Panels on a new figure of pyplot's, two a row; the last one is as wide as its row."""
+    import matplotlib.pyplot as plt
+
+    rows, columns = -(-count // 2), min(count, 2)
+    figure = plt.figure(figsize=(_SIZE[0] * columns, _SIZE[1] * rows), layout="constrained")
+    cells = figure.add_gridspec(rows, columns)
+    places = [cells[place // columns, place % columns] for place in range(count)]
+    if count > 1 and count % 2:
+        places[-1] = cells[rows - 1, :]
+    return np.array([figure.add_subplot(place) for place in places], dtype=object)
+
+
+def _accuracy(panel: Axes, run: xr.DataTree) -> None:
+    curve, t = run["curve"].to_dataset(), run["test"].sizes["row"]
+    x, accuracy = curve["n_pseudo"].to_numpy(), curve["accuracy"].to_numpy()
+    won, lost = (curve[name].to_numpy() / t for name in ("won", "lost"))
+    error = np.sqrt(np.maximum(won + lost - (won - lost) ** 2, 0) / max(t - 1, 1))
+    panel.fill_between(x, accuracy - error, accuracy + error, color=COLOURS[0], alpha=_BAND, linewidth=0, label="± 1 s.e.")
+    _line(panel, x, accuracy, COLOURS[0], "self-training")
+    panel.axhline(accuracy[0], color="black", linestyle=(0, (5, 2)), linewidth=1.5, label="supervised")
+    low, high = panel.get_ylim()
+    panel.set_ylim(max(low, -0.01), min(high, 1.01))
+    panel.set_ylabel(f"accuracy on {t} test rows\n(share right)")
+    legend_above(panel, 3)
+
+
+def _log_scores(panel: Axes, run: xr.DataTree) -> None:
+    curve = run["curve"].to_dataset()
+    x = curve["n_pseudo"].to_numpy()
+    kinds = (("log_score", "test", "test rows"), ("held_out_log_score", "held_out", "rows set aside"))
+    for place, (name, group, what) in enumerate(kinds):
+        if name not in curve:
+            continue
+        values, colour = curve[name].to_numpy(), COLOURS[place]
+        _line(panel, x, values, colour, f"{run[group].sizes['row']} {what}", _STYLES[place])
+        panel.axhline(values[0], color=colour if place else "black", linestyle=(0, (5, 2)), linewidth=1.2)
+    panel.set_ylabel("mean log score\n(nats a row)")
+    legend_above(panel, 2)
+
+
+def _scores(panel: Axes, run: xr.DataTree) -> None:
+    history, criterion = run["history"].to_dataset(), run.attrs["criterion"]
+    _line(panel, history["step"].to_numpy(), history["score"].to_numpy(), COLOURS[0], None)
+    panel.set_ylabel(f'score of the chosen row\n("{criterion}", {unit_of(criterion)})')
+
+
+def _gaps(panel: Axes, run: xr.DataTree) -> None:
+    history, criterion = run["history"].to_dataset(), run.attrs["criterion"]
+    x, gap = history["step"].to_numpy(), history["gap"].to_numpy()
+    panel.vlines(x, 0, gap, color=COLOURS[1], linewidth=1.2)
+    panel.plot(x, gap, "o", color=COLOURS[1], markersize=3.5)
+    panel.axhline(0, color=_GREY, linewidth=1)
+    panel.set_ylabel(f"gap to the next best row\n({unit_of(criterion)})")
+
+
+def _classes(panel: Axes, run: xr.DataTree) -> None:
+    history, labels = run["history"].to_dataset(), run["labeled"]["label"].to_numpy()
+    added = history["pseudo_label"].to_numpy()
+    labeled = labels[: len(labels) - len(added)]
+    x = np.arange(len(added) + 1)
+    for place, name in enumerate(np.unique(labels)):
+        colour, share = COLOURS[place % len(COLOURS)], (labeled == name).mean()
+        count = np.r_[0, np.cumsum(added == name)]
+        panel.step(
+            x,
+            count,
+            where="post",
+            color=colour,
+            linestyle=_STYLES[place // len(COLOURS) % len(_STYLES)],
+            linewidth=1.8,
+            label=f"{name}: {count[-1]} ({count[-1] / len(added):.0%}; labeled {share:.0%})",
+        )
+        panel.plot(x, share * x, color=colour, linestyle=":", linewidth=1.2)
+    panel.set_ylabel("pseudo-labels of a class\n(dotted: labeled share)")
+    panel.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    legend_above(panel, 3)
+
+
+def _nothing(panel: Axes, run: xr.DataTree) -> None:
+    panel.text(0.5, 0.5, f"no pseudo-label was added:\n{run.attrs['stop_reason']}", ha="center", transform=panel.transAxes)
+    panel.set_yticks([])
+
+
+def _line(panel: Axes, x: np.ndarray, y: np.ndarray, colour: str, label: str | None, style: str = "-") -> None:
+    """A line, with markers as long as they can be told apart."""
+    marker = "o" if len(x) <= 40 else ""
+    panel.plot(x, y, color=colour, linestyle=style, marker=marker, markersize=3.5, linewidth=1.6, label=label)

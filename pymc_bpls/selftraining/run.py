@@ -1,0 +1,300 @@
+"""Self-training (Algorithm 1): fit, score, add the best candidate with its pseudo-label, and again."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from pymc_bpls.engine.mode import Mode
+from pymc_bpls.errors import BPLSError, BPLSWarning, CriterionError, LabelError, RowError
+from pymc_bpls.model.table import Labeled
+from pymc_bpls.scoring.scorer import Scorer, Settings, Warm, ranking
+from pymc_bpls.selftraining.stop_rules import Stop, reason_to_stop
+from pymc_bpls.selftraining.tree import History, seen_by_rules, won_and_lost
+
+#: What a run keeps in place of a function that cannot be kept.
+CALLABLE = "a function of the score"
+#: Why a run ended: by Ctrl-C, or, in part, by an error that is not of this package.
+INTERRUPTED, FAILED = "interrupted", "failed with"
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Rows whose classes are known to the evaluation and never to the run."""
+
+    positions: np.ndarray
+    codes: np.ndarray
+
+    def evaluate(self, scorer: Scorer, mode: Mode) -> tuple[np.ndarray, float]:
+        """Which rows are predicted right (t,), and the mean log probability of the true classes."""
+        log_p = scorer.log_probabilities(mode, self.positions)
+        right = np.nan_to_num(log_p, nan=-np.inf).argmax(axis=1) == self.codes
+        return right, float(log_p[np.arange(len(self.codes)), self.codes].mean())
+
+
+@dataclass(frozen=True)
+class ClassBalance:
+    """Shares of the classes among pseudo-labels: the class that is furthest below its share comes first."""
+
+    shares: np.ndarray
+
+    def reorder(self, pairs: np.ndarray, added: np.ndarray) -> np.ndarray:
+        """Positions in `pairs` (ranked) with the most wanted class first; `added` counts pseudo-labels so far."""
+        wanted = np.argsort(-(self.shares * (added.sum() + 1) - added), kind="stable")
+        place = np.argsort(wanted)
+        return np.argsort(place[pairs[:, 1]], kind="stable")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a run goes, apart from how it scores."""
+
+    rounds: int | None
+    batch_size: int
+    stop: Sequence[Stop]
+    balance: ClassBalance | None
+    pseudo_weight: float | Callable[[float], float]
+    test: HeldOut | None
+    aside: HeldOut | None = None
+
+    def __post_init__(self) -> None:
+        if self.rounds is not None and not (isinstance(self.rounds, int | np.integer) and self.rounds >= 0):
+            raise CriterionError(f"rounds={self.rounds} is no number of rounds. Give 0 or more, or None for all.")
+        if not (isinstance(self.batch_size, int | np.integer) and self.batch_size >= 1):
+            raise CriterionError(f"batch_size={self.batch_size} is no number of rows to add. Give 1 or more.")
+        if not callable(self.pseudo_weight):
+            self.weight(0.0)
+
+    def weight(self, score: float) -> float:
+        """Of a row that was chosen by this score."""
+        given = self.pseudo_weight(score) if callable(self.pseudo_weight) else self.pseudo_weight
+        if not (isinstance(given, Real | np.number) and np.isfinite(given) and given > 0):
+            what = (
+                f"pseudo_weight= gave {given!r} for the score {score:.4g}, which"
+                if callable(self.pseudo_weight)
+                else (f"pseudo_weight={given}")
+            )
+            raise CriterionError(f"{what} is not a positive number. Use 1 for a full row.")
+        return float(given)
+
+
+@dataclass
+class Run:
+    """A run in progress: D with its pseudo-labels, the candidates left, and what happened until now.
+
+    `theta` is where the last fit ended and the next one starts, `random_state` that of the criterion's generator. What a round
+    or a fit changes is assigned together when it is done, so that Ctrl-C leaves the run as it was before.
+    """
+
+    scorer: Scorer
+    settings: Settings
+    plan: Plan
+    labeled: Labeled
+    candidates: np.ndarray
+    history: History
+    mode: Mode | None = None
+    warm: Warm = None
+    theta: np.ndarray | None = None
+    random_state: Mapping[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.random_state = self.settings.rng.bit_generator.state
+
+    def go(self, tell: Callable[[int], None]) -> str:
+        """Rounds until there is a reason to stop, which is returned; `tell` hears how many pseudo-labels were added."""
+        done = 0
+        try:
+            self._refit()
+            while True:
+                if not len(self.candidates):
+                    return "the pool is empty"
+                if self.plan.rounds is not None and done >= self.plan.rounds:
+                    return f"{self.plan.rounds} rounds are done"
+                if self.plan.stop:
+                    seen = seen_by_rules(self.history, self.scorer.problem, self.settings.criterion.name)
+                    reason = reason_to_stop(self.plan.stop, seen)
+                    if reason is not None:
+                        return reason
+                added = self._round()
+                if not added:
+                    return "no candidate has a finite score"
+                done += 1
+                self._refit()
+                tell(added)
+        except BPLSError as error:
+            if not self.history.models or (isinstance(error, CriterionError) and not self.history.steps):
+                raise
+            return f"round {done + 1} was refused: {error}"
+        except KeyboardInterrupt:
+            if not self.history.models:
+                raise
+            return INTERRUPTED
+        except Exception as error:  # of the user's own rule, weight or formula: what was done is not lost
+            if not self.history.steps:
+                raise
+            reason = f"round {done + 1} {FAILED} {type(error).__name__}: {error}"
+            warnings.warn(f"The run ended early: {reason}. What was done until then is returned.", BPLSWarning, stacklevel=4)
+            return reason
+
+    def _refit(self) -> None:
+        """Fit on D and record the model."""
+        mode, history = self.scorer.base(self.settings, self.labeled, self.theta), self.history
+        if not history.models or history.models[-1]["n_pseudo"] != len(history.steps):
+            history = history.with_model(*self._judge(mode))
+        self.mode, self.theta, self.history = mode, mode.theta, history
+
+    def _judge(self, mode: Mode) -> tuple[dict[str, Any], np.ndarray | None]:
+        """What the curve says of a model, and which test rows it predicts right."""
+        entry = {"n_pseudo": len(self.history.steps), "weight": self.labeled.weights.sum(), **self.scorer.facts(mode)}
+        right = None
+        if self.scorer.problem.proper:
+            entry["log_evidence"] = mode.log_integral
+        if self.plan.test is not None:
+            right, entry["log_score"] = self.plan.test.evaluate(self.scorer, mode)
+            entry["accuracy"] = right.mean()
+            entry["won"], entry["lost"] = won_and_lost(self.history.right[0] if self.history.right else right, right)
+        if self.plan.aside is not None:
+            _, entry["held_out_log_score"] = self.plan.aside.evaluate(self.scorer, mode)
+        return entry, right
+
+    def _round(self) -> int:
+        """Score all candidates and add the best; returns how many were added."""
+        assert self.mode is not None
+        scores, warm = self.scorer.score(self.settings, self.labeled, self.mode, self.candidates, self.warm)
+        pairs, values = ranking(scores["score"])
+        if scores["score"].ndim == 1:
+            pairs[:, 1] = self.scorer.problem.codes(scores["pseudo_label"].to_numpy())[pairs[:, 0]]
+        chosen = self._choose(pairs)
+        steps, labeled = self._steps(scores, pairs, values, chosen)
+        left = np.delete(self.candidates, pairs[chosen, 0])
+        history, state = self.history.with_steps(steps), self.settings.rng.bit_generator.state
+        self.history, self.labeled, self.candidates, self.warm, self.random_state = history, labeled, left, warm, state
+        return len(chosen)
+
+    def _steps(
+        self, scores: xr.Dataset, pairs: np.ndarray, values: np.ndarray, chosen: list[int]
+    ) -> tuple[list[dict[str, Any]], Labeled]:
+        """The entries of the chosen places of the ranking, and D with their rows."""
+        number = self.history.steps[-1]["round"] + 1 if self.history.steps else 1
+        steps, labeled = [], self.labeled
+        for place in chosen:
+            candidate, code = pairs[place]
+            score = float(values[place])
+            others = values[pairs[:, 0] != candidate]
+            labeled = labeled.with_rows(self.candidates[[candidate]], np.array([code]), self.plan.weight(score))
+            steps.append(
+                {
+                    "candidate": int(self.candidates[candidate]),
+                    "code": int(code),
+                    "score": score,
+                    "gap": float(score - others.max()) if len(others) else np.nan,
+                    "round": number,
+                    "n_labeled": len(labeled),
+                    **_decided_by(scores, int(candidate), int(code)),
+                }
+            )
+        return steps, labeled
+
+    def _choose(self, pairs: np.ndarray) -> list[int]:
+        """Places in the ranking of the pairs to add, no row twice."""
+        added = np.bincount([step["code"] for step in self.history.steps], minlength=len(self.scorer.problem.classes))
+        chosen: list[int] = []
+        taken: set[int] = set()
+        for _ in range(self.plan.batch_size):
+            order = np.arange(len(pairs)) if self.plan.balance is None else self.plan.balance.reorder(pairs, added)
+            free = [int(place) for place in order if int(pairs[place, 0]) not in taken]
+            if not free:
+                break
+            chosen.append(free[0])
+            taken.add(int(pairs[free[0], 0]))
+            added[pairs[free[0], 1]] += 1
+        return chosen
+
+
+def _decided_by(scores: xr.Dataset, candidate: int, code: int) -> dict[str, str]:
+    """The member of a set that decided on a pair, where there is one."""
+    if "decided_by" not in scores:
+        return {}
+    names = scores["decided_by"].to_numpy()
+    return {"decided_by": str(names[candidate] if names.ndim == 1 else names[candidate, code])}
+
+
+def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, HeldOut | None]:
+    """The test set of a run, and the scorer that can predict it: `test` is (positions, labels) or (new rows, labels)."""
+    if test is None:
+        return scorer, None
+    try:
+        rows, labels = test
+    except (TypeError, ValueError):
+        raise LabelError("test= is not a pair. Give (row positions, labels) or (new rows, labels).") from None
+    problem = scorer.problem
+    if isinstance(rows, Mapping):
+        scorer, positions = scorer.with_rows(rows)
+    else:
+        positions = problem.positions(rows, "test=")
+        known = np.intersect1d(positions, problem.table.labeled)
+        if known.size:
+            raise RowError(
+                f"test= names rows {known[:5].tolist()}, which are labeled, so that the model has seen them. "
+                "Test on rows that carry -1 in the model."
+            )
+    return scorer, HeldOut(positions, problem.encode(labels, len(positions)))
+
+
+def read_weight(kept: Any, given: Callable[[float], float] | None) -> float | Callable[[float], float]:
+    """The weight of pseudo-labels in a run that goes on: what it kept, or the function that is given again."""
+    if kept == CALLABLE and given is None:
+        raise CriterionError(
+            "The run weighted pseudo-labels by a function, which is not kept. Give it again in pseudo_weight=."
+        )
+    return given if kept == CALLABLE and given is not None else float(kept)
+
+
+def read_balance(class_balance: Any, scorer: Scorer) -> ClassBalance | None:
+    """Shares of the classes: None, "labeled" (as among the labeled rows) or a mapping from class to share."""
+    if class_balance is None:
+        return None
+    problem = scorer.problem
+    if isinstance(class_balance, str) and class_balance == "labeled":
+        counts = np.bincount(problem.labeled.codes, minlength=len(problem.classes)).astype(float)
+        return ClassBalance(counts / counts.sum())
+    names = problem.classes.names.tolist()
+    if not isinstance(class_balance, Mapping) or set(class_balance) - set(names):
+        raise LabelError(
+            f"class_balance={class_balance!r} does not give shares of the classes {names}. "
+            'Use "labeled" or a mapping from class to share.'
+        )
+    shares = np.array([float(class_balance.get(name, 0.0)) for name in names])
+    if not np.isfinite(shares).all() or (shares < 0).any() or shares.sum() <= 0:
+        raise LabelError(f"class_balance={class_balance!r} has no positive shares. Give one for each class to add.")
+    return ClassBalance(shares / shares.sum())
+
+
+@contextmanager
+def progress(total: int, scorer: Scorer, shown: bool, doing: str = "self-training") -> Iterator[Callable[[int], None]]:
+    """A bar over pseudo-labels that also says what is being compiled."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        disable=not shown,
+        transient=False,
+    )
+    with bar:
+        task = bar.add_task(doing, total=total)
+        for compiler in scorer.compilers:
+            compiler.announce = lambda text: bar.update(task, description=text)
+        try:
+            yield lambda added: bar.update(task, advance=added, description=doing)
+        finally:
+            for compiler in scorer.compilers:
+                compiler.announce = None

@@ -1,0 +1,425 @@
+"""scikit-learn: a classifier that self-trains a PyMC model, and cross-validation that tests on labeled rows only.
+
+It takes the extra `pymc-bpls[sklearn]`. scikit-learn's own `cross_val_score` and `GridSearchCV` with an integer `cv` deal
+unlabeled rows into the test folds, where −1 counts as the right answer: give them `cv=LabeledKFold()`, or call
+`cross_validate_labeled`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+import pymc as pm
+import scipy.stats
+import xarray as xr
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.metrics import check_scoring, log_loss
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from pymc_bpls.audit.sentences import plus_minus
+from pymc_bpls.bpls import BPLS
+from pymc_bpls.errors import CriterionError, LabelError, ModelError
+from pymc_bpls.model.density import NO_ROW
+from pymc_bpls.model.labels import UNLABELED
+from pymc_bpls.rules.label_rules import LabelRule
+from pymc_bpls.scoring.criteria import Criterion
+from pymc_bpls.scoring.settings import find_settings
+from pymc_bpls.selftraining.run import Stop
+from pymc_bpls.selftraining.tree import read_history
+from pymc_bpls.sklearn.folds import LabeledKFold, encode, read_labels
+
+BuildModel = Callable[[np.ndarray, np.ndarray], pm.Model]
+
+_CONFIDENCE = 0.95
+
+
+def logistic_regression(X: np.ndarray, codes: np.ndarray) -> pm.Model:
+    """Logistic regression for two classes, softmax regression for more; intercept and coefficients are Normal(0, 2.5).
+
+    With several classes every class has its coefficients, so that the prior treats them alike; criteria without the prior
+    ("ubpls", "reference", "likelihood", `expansion="mle"`) refuse that, because the likelihood does not identify them.
+
+    Parameters
+    ----------
+    X : ndarray, shape (rows, features)
+        Features on one scale, as of a StandardScaler: the prior is the same for all.
+    codes : ndarray of int, shape (rows,)
+        0 … K − 1, and −1 where unlabeled.
+
+    Returns
+    -------
+    pymc.Model
+    """
+    n_classes = int(codes.max()) + 1
+    shape = () if n_classes == 2 else (n_classes,)
+    with pm.Model() as model:
+        intercept = pm.Normal("intercept", 0, 2.5, shape=shape)
+        coefficients = pm.Normal("coefficients", 0, 2.5, shape=(X.shape[1], *shape))
+        likelihood = pm.Bernoulli if n_classes == 2 else pm.Categorical
+        likelihood("label", logit_p=intercept + X @ coefficients, observed=codes)
+    return model
+
+
+class BPLSClassifier(ClassifierMixin, BaseEstimator):
+    """Bayesian pseudo-label selection as a scikit-learn classifier.
+
+    Parameters
+    ----------
+    build_model : callable, optional
+        `build_model(X, codes)` returns a `pymc.Model` with one observed variable: X is an array (rows, features), `codes`
+        holds 0 … K − 1, and −1 where unlabeled. It is called on the training rows, and on them and the rows to predict
+        together, so that it must not compute statistics of X (standardise in a Pipeline). Pickling needs a function of a
+        module. By default `logistic_regression`.
+    criterion, approximation, expansion, labels, rounds, batch_size, stop, class_balance, pseudo_weight
+        As in `BPLS.self_train`; `rounds=0` is the supervised model.
+    predictor : {"map", "laplace"}, default "map"
+        Class probabilities at the mode, or averaged over the Laplace approximation there.
+    random_seed : int or numpy Generator, optional
+        For `criterion="random"`.
+    progressbar : bool, default False
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (K,)
+        The labels, sorted, without the marker of unlabeled rows.
+    run_ : xarray.DataTree
+        The whole run, as `BPLS.self_train` returns it.
+    transduction_ : ndarray, shape (rows,)
+        y with pseudo-labels; rows that were never pseudo-labeled keep their marker.
+    labeled_iter_ : ndarray of int, shape (rows,)
+        The round in which a row was pseudo-labeled; 0 for labeled rows, −1 for rows that never were.
+    n_iter_ : int
+        How many rounds were done.
+    termination_condition_ : str
+        Why the run stopped.
+    n_features_in_ : int
+    feature_names_in_ : ndarray
+        Where X has column names that are strings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bpls.sklearn import BPLSClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 2))
+    >>> y = np.where(X[:, 0] + 0.5 * rng.normal(size=40) > 0, "spam", "ham").astype(object)
+    >>> y[20:] = None
+    >>> classifier = BPLSClassifier(rounds=3).fit(X, y)
+    >>> classifier.classes_.tolist(), classifier.termination_condition_, int((classifier.labeled_iter_ > 0).sum())
+    (['ham', 'spam'], '3 rounds are done', 3)
+    """
+
+    def __init__(
+        self,
+        build_model: BuildModel | None = None,
+        criterion: str | Criterion = "ppp",
+        *,
+        approximation: str = "laplace",
+        expansion: str = "map",
+        labels: str | LabelRule = "predicted",
+        rounds: int | None = None,
+        batch_size: int = 1,
+        stop: Stop | list[Stop] | None = None,
+        class_balance: Any = None,
+        pseudo_weight: float = 1.0,
+        predictor: str = "map",
+        random_seed: int | np.random.Generator | None = None,
+        progressbar: bool = False,
+    ) -> None:
+        self.build_model = build_model
+        self.criterion = criterion
+        self.approximation = approximation
+        self.expansion = expansion
+        self.labels = labels
+        self.rounds = rounds
+        self.batch_size = batch_size
+        self.stop = stop
+        self.class_balance = class_balance
+        self.pseudo_weight = pseudo_weight
+        self.predictor = predictor
+        self.random_seed = random_seed
+        self.progressbar = progressbar
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Self-train on labeled and unlabeled rows together; where all are labeled, this is the supervised model.
+
+        Parameters
+        ----------
+        X : array_like, shape (rows, features)
+        y : array_like, shape (rows,)
+            Labels: numbers, strings or booleans. −1, None, NaN and `pd.NA` mark unlabeled rows, also where the labels are
+            −1 and +1: write 0 and 1 for those.
+
+        Returns
+        -------
+        BPLSClassifier
+
+        Raises
+        ------
+        BPLSError
+            The labels have one class only, or the model, the rows or the criterion cannot be used.
+        """
+        X = np.array(validate_data(self, X, dtype=np.float64))
+        labels, known = read_labels(y)
+        check_consistent_length(X, labels)
+        codes, self.classes_ = encode(labels, known)
+        if len(self.classes_) == 1:
+            raise LabelError(
+                f"y has one class, {self.classes_[0]}{'' if known.all() else ' (-1 and missing labels mark unlabeled rows)'}. "
+                "Give labeled rows of at least two."
+            )
+        self._fit_X, self._fit_codes = X, codes
+        pls = self._declare(X, codes)
+        self.run_ = pls.self_train(
+            self.criterion,
+            approximation=self.approximation,
+            expansion=self.expansion,
+            labels=self.labels,
+            rounds=self.rounds,
+            batch_size=self.batch_size,
+            stop=self.stop,
+            class_balance=self.class_balance,
+            pseudo_weight=self.pseudo_weight,
+            random_seed=self.random_seed,
+            progressbar=self.progressbar,
+        )
+        self._fit_log_p = pls._scorer.predictive.log_probabilities(self._theta, np.arange(len(X)))
+        self._describe_run(labels, known)
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Class probabilities by the last model of the run.
+
+        Parameters
+        ----------
+        X : array_like, shape (rows, features)
+
+        Returns
+        -------
+        ndarray, shape (rows, K)
+            In the order of `classes_`.
+
+        Raises
+        ------
+        ModelError
+            The model is another one once the new rows are in its table.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        n = len(self._fit_X)
+        pls = self._declare(np.vstack([self._fit_X, X]), np.r_[self._fit_codes, np.full(len(X), UNLABELED)])
+        self._check_unchanged(pls)
+        return np.exp(self._log_probabilities(pls, np.arange(n, n + len(X))))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable classes.
+
+        Parameters
+        ----------
+        X : array_like, shape (rows, features)
+
+        Returns
+        -------
+        ndarray, shape (rows,)
+        """
+        most_probable = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[most_probable]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy on labeled rows; unlabeled ones are refused.
+
+        Parameters
+        ----------
+        X : array_like, shape (rows, features)
+        y : array_like, shape (rows,)
+        sample_weight : array_like, shape (rows,), optional
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        LabelError
+            A row is unlabeled, so that no prediction of it is right.
+        """
+        labels, known = read_labels(y)
+        if not known.all():
+            raise LabelError(
+                f"{(~known).sum()} of {len(known)} rows to score are unlabeled. "
+                "Score labeled rows only; for cross-validation use LabeledKFold or cross_validate_labeled."
+            )
+        return super().score(X, np.array(labels.tolist()), sample_weight)
+
+    @property
+    def _theta(self) -> np.ndarray:
+        return self.run_["unconstrained"]["mode"].to_numpy()
+
+    def _declare(self, X: np.ndarray, codes: np.ndarray) -> BPLS:
+        if callable(self.predictor):
+            raise CriterionError('predictor= is a callable, which cannot know rows of another table. Use "map" or "laplace".')
+        model = (self.build_model or logistic_regression)(X, codes)
+        if not isinstance(model, pm.Model):
+            raise ModelError(f"build_model returned a {type(model).__name__}. Return the pymc.Model.")
+        pls = BPLS(model, classes=self.classes_, predictor=self.predictor)
+        if pls._problem.density.joint is not None:
+            raise ModelError(NO_ROW)
+        return pls
+
+    def _describe_run(self, labels: np.ndarray, known: np.ndarray) -> None:
+        history = self.run_["history"]
+        rows, rounds = history["candidate"].to_numpy(), history["round"].to_numpy()
+        self.transduction_ = labels.copy()
+        self.transduction_[rows] = history["pseudo_label"].to_numpy()
+        self.labeled_iter_ = np.where(known, 0, -1)
+        self.labeled_iter_[rows] = rounds
+        self.n_iter_ = int(rounds.max(initial=0))
+        self.termination_condition_ = "no row is unlabeled" if known.all() else str(self.run_.attrs["stop_reason"])
+
+    def _check_unchanged(self, pls: BPLS) -> None:
+        """The parameters are those of the fit, and the training rows are predicted as they were."""
+        fitted = self.run_["unconstrained"]["parameter"].to_numpy().tolist()
+        if list(pls._problem.density.parameters.labels) != fitted:
+            raise ModelError(
+                f"The model has {len(fitted)} parameters in fit and {pls._problem.density.dimension} with new rows, as where "
+                "each row has its own. Such a model predicts rows of its table only: put them into fit, see transduction_."
+            )
+        log_p = pls._scorer.predictive.log_probabilities(self._theta, np.arange(len(self._fit_X)))
+        if not np.allclose(log_p, self._fit_log_p, rtol=1e-6, atol=1e-8, equal_nan=True):
+            raise ModelError(
+                "New rows change what the model predicts for the training rows, as where build_model standardises X. "
+                "Compute statistics of X outside of it, in a Pipeline."
+            )
+
+    def _log_probabilities(self, pls: BPLS, positions: np.ndarray) -> np.ndarray:
+        scorer = pls._scorer
+        if self.predictor == "map":
+            return scorer.predictive.log_probabilities(self._theta, positions)
+        settings = find_settings(self.criterion, self.approximation, self.expansion, self.labels, None)
+        _, labeled = read_history(self.run_, pls._problem)
+        return scorer.log_probabilities(scorer.base(settings, labeled, self._theta), positions)
+
+
+def cross_validate_labeled(
+    estimator: Any, X: Any, y: Any, *, cv: Any = 5, scoring: Any = None, random_seed: int | np.random.Generator | None = None
+) -> xr.Dataset:
+    """Cross-validate self-training against the supervised model: is anything gained?
+
+    Labeled rows only are dealt into folds. All unlabeled rows are in every training set, and the whole run is done inside
+    each fold, also that of a Pipeline's other steps. The supervised model is the same estimator with `rounds=0`.
+
+    Parameters
+    ----------
+    estimator : BPLSClassifier, or a Pipeline (or another meta-estimator) with one in it
+    X : array_like, shape (rows, features)
+    y : array_like, shape (rows,)
+        As in `BPLSClassifier.fit`.
+    cv : int or splitter, default 5
+        The number of stratified folds, shuffled; a splitter is given the labeled rows only.
+    scoring : optional
+        As in scikit-learn's `cross_validate`, larger is better; accuracy and mean log probability of the true classes
+        ("log_score", minus the log loss) by default.
+    random_seed : int or numpy Generator, optional
+        For the shuffling.
+
+    Returns
+    -------
+    xarray.Dataset
+        `score` (metric, model, fold); `difference` (metric), the mean over folds of self-training minus supervised;
+        `standard_error` (metric) of it, corrected for training sets that overlap (Nadeau and Bengio, 2003); attrs `verdict`,
+        which says when nothing was gained beyond chance (at 95 %, by t with one degree of freedom fewer than folds).
+
+    Raises
+    ------
+    BPLSError
+        There is no BPLSClassifier in `estimator`, or a class has a single labeled row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bpls.sklearn import BPLSClassifier, cross_validate_labeled
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 2))
+    >>> y = (X[:, 0] + 0.5 * rng.normal(size=40) > 0).astype(int)
+    >>> y[20:] = -1
+    >>> result = cross_validate_labeled(BPLSClassifier(rounds=1), X, y, cv=2, random_seed=0)
+    >>> dict(result.sizes)
+    {'metric': 2, 'model': 2, 'fold': 2}
+    """
+    models = {"supervised": _supervised(estimator), "self-training": estimator}
+    labels, known = read_labels(y)
+    codes, classes = encode(labels, known)
+    rows, unlabeled = np.flatnonzero(known), np.flatnonzero(~known)
+    truth = classes[codes[rows]]
+    if isinstance(cv, Integral):
+        cv = LabeledKFold(int(cv), shuffle=True, random_state=int(np.random.default_rng(random_seed).integers(2**31)))
+    scores, sizes = [], []
+    for train, test in cv.split(_rows(X, rows), truth):
+        some = np.sort(np.r_[rows[train], unlabeled])
+        fitted = [clone(model).fit(_rows(X, some), labels[some]) for model in models.values()]
+        scores.append([_scores(model, _rows(X, rows[test]), truth[test], scoring) for model in fitted])
+        sizes.append(len(test) / len(train))
+    metrics = list(scores[0][0])
+    values = np.array([[[model[metric] for metric in metrics] for model in fold] for fold in scores])
+    result = xr.Dataset(
+        {"score": (("fold", "model", "metric"), values)}, coords={"metric": metrics, "model": list(models)}
+    ).transpose("metric", "model", "fold")
+    return _compared(result, float(np.mean(sizes)), len(rows))
+
+
+def _supervised(estimator: Any) -> Any:
+    """The same estimator, whose BPLSClassifier does no round."""
+    held = {"": estimator, **estimator.get_params()}
+    names = [name for name, value in held.items() if isinstance(value, BPLSClassifier)]
+    if not names:
+        raise CriterionError(
+            f"estimator= is a {type(estimator).__name__} without a BPLSClassifier. Give one, or a Pipeline that ends in one."
+        )
+    return clone(estimator).set_params(**{f"{name}__rounds" if name else "rounds": 0 for name in names})
+
+
+def _scores(fitted: Any, X: Any, truth: np.ndarray, scoring: Any) -> dict[str, float]:
+    if scoring is None:
+        p = fitted.predict_proba(X)
+        right = fitted.classes_[p.argmax(axis=1)] == truth
+        return {"accuracy": float(right.mean()), "log_score": -float(log_loss(truth, p, labels=fitted.classes_))}
+    found = check_scoring(fitted, scoring=scoring)(fitted, X, truth)
+    return found if isinstance(found, dict) else {scoring if isinstance(scoring, str) else "score": float(found)}
+
+
+def _compared(result: xr.Dataset, test_share: float, n_labeled: int) -> xr.Dataset:
+    """With paired differences, their standard errors and the verdict."""
+    differences = result["score"].sel(model="self-training", drop=True) - result["score"].sel(model="supervised", drop=True)
+    folds = differences.sizes["fold"]
+    spread = differences.std("fold", ddof=1) if folds > 1 else xr.full_like(differences.mean("fold"), np.nan)
+    result = result.assign(difference=differences.mean("fold"), standard_error=spread * np.sqrt(1 / folds + test_share))
+    return result.assign_attrs(verdict=_verdict(result, n_labeled))
+
+
+def _verdict(result: xr.Dataset, n_labeled: int) -> str:
+    folds = result.sizes["fold"]
+    bound = scipy.stats.t.ppf(0.5 + _CONFIDENCE / 2, folds - 1)
+    means = result["score"].mean("fold")
+    said: list[str] = []
+    better: list[str] = []
+    worse: list[str] = []
+    for metric in result["metric"].to_numpy().tolist():
+        difference, error = (float(result[name].sel(metric=metric)) for name in ("difference", "standard_error"))
+        before, after = (float(means.sel(metric=metric, model=model)) for model in ("supervised", "self-training"))
+        said.append(f"{metric} is {after:.3f} with self-training and {before:.3f} without ({plus_minus(difference, error)})")
+        if abs(difference) > bound * error:
+            (better if difference > 0 else worse).append(metric)
+    if not better and not worse:
+        end = "nothing was gained beyond chance"
+    else:
+        told = [f"{text} {' and '.join(names)}" for text, names in (("raised", better), ("lowered", worse)) if names]
+        end = f"self-training {' and '.join(told)}"
+    return f"Over {folds} folds of {n_labeled} labeled rows {', '.join(said)}: {end}."
+
+
+def _rows(X: Any, rows: np.ndarray) -> Any:
+    return X.iloc[rows] if hasattr(X, "iloc") else np.asarray(X)[rows]

@@ -1,0 +1,1 @@
+"""Sentences, tables and numbers as people read them."""
