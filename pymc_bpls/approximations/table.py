@@ -1,0 +1,22 @@
+"""The Gaussian approximations of p_k(θ) ∝ p(D | θ)^k π(θ), as a table: one more is one more row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pymc_bpls.approximations import ep, vi
+from pymc_bpls.approximations.gaussian import Fit
+
+
+@dataclass(frozen=True)
+class Approximation:
+    """How the Gaussian is fitted, and whether its `log_z` is an estimate of log Z_k or a bound of it at most."""
+
+    fit: Fit
+    has_log_z: bool
+
+
+APPROXIMATIONS: dict[str, Approximation] = {
+    "ep": Approximation(ep.fit, has_log_z=True),
+    "vi": Approximation(vi.fit, has_log_z=False),
+}
