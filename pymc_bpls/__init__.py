@@ -21,7 +21,6 @@ from pymc_bpls.model.prior_sets import prior_set
 from pymc_bpls.modelset import ModelSet
 from pymc_bpls.plots.audit import plot_agreement, plot_audit, plot_scores
 from pymc_bpls.plots.decision import plot_decision
-from pymc_bpls.plots.remainder import plot_remainder
 from pymc_bpls.plots.self_training import plot_self_training
 from pymc_bpls.rules.label_rules import Hurwicz
 from pymc_bpls.rules.model_rules import GammaMaximin, LeastFavorable, Penalised, SumRule
@@ -59,7 +58,6 @@ __all__ = [
     "plot_agreement",
     "plot_audit",
     "plot_decision",
-    "plot_remainder",
     "plot_scores",
     "plot_self_training",
     "prior_set",

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 import scipy.integrate
 import xarray as xr
-from matplotlib.figure import Figure
 from scipy.special import log_expit, log_softmax, logsumexp
 
-from pymc_bpls.plots.remainder import plot_remainder
-from validation.quadrature import Hierarchy, Rows, Softmax, exact
-from validation.remainder import slopes
+from validation.remainder.figure import plot_remainder
+from validation.remainder.quadrature import Hierarchy, Rows, Softmax, exact
+from validation.remainder.slopes import slopes
 
 QUANTITIES = ("dropped", "ppp_minus_exact", "ibpls_minus_exact")
 ORDERS = xr.DataArray([-1.0, -2.0, -1.0], coords={"quantity": list(QUANTITIES)})
@@ -162,14 +161,3 @@ def test_legends_are_inside_the_figure_and_apart(data):
     frames = [panel.get_legend().get_window_extent() for panel in panels]
     assert all(figure.bbox.x0 <= frame.x0 and frame.x1 <= figure.bbox.x1 and frame.y0 >= figure.bbox.y0 for frame in frames)
     assert frames[0].x1 <= frames[1].x0
-
-
-def test_given_axes_are_returned(data):
-    """As an array, drawn on; a wrong number of them is an error."""
-    given = Figure().subplots(1, 2)
-    returned = plot_remainder(data, axes=given)
-    assert all(mine is theirs for mine, theirs in zip(returned, given, strict=True))
-    single = Figure().subplots()
-    assert plot_remainder(data.isel(model=[0]), axes=single)[0] is single
-    with pytest.raises(ValueError, match="one for each model"):
-        plot_remainder(data, axes=single)

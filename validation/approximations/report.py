@@ -8,6 +8,8 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
+from validation.study.markdown import table
+
 Results = dict[str, Any]
 METHODS = ("Laplace, refits", "Laplace, predictive", "VI", "EP", "PSIS")
 MARKERS = dict(zip(METHODS, "o^sDx", strict=True))
@@ -54,7 +56,7 @@ def _table(results: Results) -> str:
         flag = " (unreliable reference)" if found["reasons"] else ""
         cells = [_cell(found["methods"].get(method, {})) for method in METHODS]
         rows.append([name + flag, f"{found['range']:.2f}", f"{found['mcse']:.4f}", *cells])
-    return "\n".join("| " + " | ".join(row) + " |" for row in [header, ["---"] * len(header), *rows])
+    return table(header, rows)
 
 
 def _cell(found: dict[str, Any]) -> str:

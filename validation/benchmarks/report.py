@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from validation.study.markdown import table
+
 Results = dict[str, Any]
 
 
@@ -52,8 +54,9 @@ def _ratio(numerator: list[float], denominator: list[float]) -> str:
     return f"{np.median(ratios):.3g} ({ratios.min():.3g} to {ratios.max():.3g})"
 
 
-def _table(header: list[str], rows: list[list[str]]) -> str:
-    return "\n".join("| " + " | ".join(row) + " |" for row in [header, ["---"] * len(header), *rows])
+def _original(results: Results, name: str) -> dict[str, Any]:
+    """What R took for a case, empty where it was not run."""
+    return next((value for key, value in results.items() if key.startswith(f"original {name} ")), {})
 
 
 def _rounds(results: Results) -> str:
@@ -63,7 +66,7 @@ def _rounds(results: Results) -> str:
             continue
         name = key.split(" ", 1)[1]
         warm = np.median(found["round"])
-        original = next((value for other, value in results.items() if other.startswith(f"original {name} ")), {})
+        original = _original(results, name)
         naive = results.get(f"naive {name}")
         rows.append(
             [
@@ -93,7 +96,7 @@ def _rounds(results: Results) -> str:
         "have one BLAS thread, which is faster for them. PyMC's own functions were timed on one candidate, once compiled, and "
         "multiplied; they and R were timed in processes of their own."
     )
-    return _table(header, rows) + "\n\n" + note
+    return table(header, rows) + "\n\n" + note
 
 
 def _runs(results: Results) -> str:
@@ -102,7 +105,7 @@ def _runs(results: Results) -> str:
         if not key.startswith("cold "):
             continue
         name = key.split(" ", 1)[1]
-        original = next((value for other, value in results.items() if other.startswith(f"original {name} ")), {})
+        original = _original(results, name)
         found = results.get(f"run {name}")
         rows.append(
             [
@@ -138,7 +141,7 @@ def _runs(results: Results) -> str:
         "A run goes on until the pool is empty. R's rounds are those of the paper's algorithm restated; where R takes too long "
         "for a whole run, there is no ratio."
     )
-    return _table(header, rows) + "\n\n" + note
+    return table(header, rows) + "\n\n" + note
 
 
 def _against_r(original: dict[str, Any], cold: dict[str, Any]) -> str:
@@ -157,7 +160,7 @@ def _pools(results: Results) -> str:
             ratio = f"{found['seconds'] / product:.0f}"
             rows.append([n, m, q, f"{found['seconds']:.2f}", f"{found['peak_gib']:.2f}", f"{1e3 * product:.0f} ms", ratio])
     header = ["labeled n", "candidates m", "features q", "seconds", "peak GiB", "the product X S", "scoring / product"]
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def _growth(results: Results) -> str:
@@ -174,7 +177,7 @@ def _growth(results: Results) -> str:
             size, seconds = np.log(np.array(points)).T
             slopes.append(f"{name}: {np.polyfit(size, seconds, 1)[0]:.2f}")
     header = ["labeled n", "candidates m", "features q", "seconds", "µs a candidate", "peak GiB"]
-    return _table(header, rows) + "\n\nFitted exponents of the seconds, " + "; ".join(slopes) + "."
+    return table(header, rows) + "\n\nFitted exponents of the seconds, " + "; ".join(slopes) + "."
 
 
 def _flops(results: Results) -> str:
@@ -194,14 +197,14 @@ def _flops(results: Results) -> str:
                 ]
             )
     header = ["n / m / q", "a round / one batched Cholesky", "a round / one set of Hessians", "GFlop/s of that work alone"]
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def _aims(results: Results) -> str:
     name = "simulation-400"
     round_, cold = results[f"round {name}"], results[f"cold {name}"]
     run = results[f"run {name}"]
-    original = next((value for key, value in results.items() if key.startswith(f"original {name} ")), {})
+    original = _original(results, name)
     pool, large = results["growth 40 100000 60"], results["pool 100 1000000 60"]
     warm = float(np.median(round_["round"]))
     small = results["cold gaussian-20-80-20"]["first_scores"]
@@ -227,7 +230,7 @@ def _aims(results: Results) -> str:
             ("a whole run with cold start, R's time over ours", original["r_rounds"] / cold["cold_run"], 25),
         ):
             rows.append([what, f"{times:.3g} times", f"≥ {aim} times", _met(times >= aim)])
-    return _table(["aim", "measured", "wanted", ""], rows)
+    return table(["aim", "measured", "wanted", ""], rows)
 
 
 def _met(met: bool) -> str:

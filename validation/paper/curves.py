@@ -28,7 +28,7 @@ class Curve:
         """What is stored: 21 points of the curve, and its mean over 1 … m; the test and the fresh rows right at its best by the
         test rows, and where it would be stopped; true labels.
         """
-        points, best = grid(len(self.order)), int(self.right.argmax())
+        points, best = grid(len(self.order)), int(np.argmax(self.right))
         kept = {
             "right": self.right[points].tolist(),
             "fresh": self.fresh[points].tolist() if self.fresh.any() else None,
@@ -39,7 +39,7 @@ class Curve:
         if self.left_out is None or self.log_score is None:
             return kept
         ends = np.round(self.log_score[[0, -1]], DIGITS).tolist()
-        return kept | {"stop": self._at(int(self.left_out.argmax())), "log_score": ends}
+        return kept | {"stop": self._at(int(np.argmax(self.left_out))), "log_score": ends}
 
     def _at(self, n_pseudo: int) -> list[int]:
         return [n_pseudo, int(self.right[n_pseudo]), int(self.fresh[n_pseudo])]

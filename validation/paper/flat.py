@@ -31,7 +31,7 @@ def _rows(each: Summary) -> Iterator[dict[str, object]]:
 
 def _against(each: Summary, method: str) -> dict[str, float]:
     supervised, random = (GLM_SUPERVISED, GLM_RANDOM) if method in GLM else (SUPERVISED, RANDOM)
-    found = {}
+    found: dict[str, float] = {}
     for name, rival in (("supervised", supervised), ("random", random)):
         gap = each.difference(method, rival)
         ends = {"": gap.mean, "_low": gap.low, "_high": gap.high}

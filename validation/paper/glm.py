@@ -81,7 +81,7 @@ def triangular(X: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np
     """With X = QR in columns that do not depend on earlier ones: their positions, R and Q'z."""
     kept, lengths = np.arange(X.shape[1]), np.sqrt(np.square(X).sum(axis=0))
     while True:
-        R = np.linalg.qr(np.column_stack([X[:, kept], z]), mode="r")
+        R = np.asarray(np.linalg.qr(np.column_stack([X[:, kept], z]), mode="r"))
         square = min(len(R), len(kept))
         bad = np.flatnonzero(np.abs(np.diag(R)[:square]) < DEPENDENT * lengths[kept[:square]])
         if not len(bad):

@@ -71,18 +71,18 @@ class Original:
             self.counts.infinite += int(np.isposinf(held).sum())
             self.counts.failed += int(np.isnan(held).sum())
             self.counts.finite += int(np.isfinite(held).sum())
-        chosen = int(np.where(np.isnan(held), -np.inf, held).argmax())
+        chosen = int(np.argmax(np.where(np.isnan(held), -np.inf, held)))
         self.counts.first += int(chosen == 0)
         self.counts.since = self.counts.since if chosen == 0 else at.number + 1
         return chosen
 
 
 def _variance(at: Round) -> int:
-    return int(at.fit.standard_error(at.candidates).argmin())
+    return int(np.argmin(at.fit.standard_error(at.candidates)))
 
 
 def _probability(at: Round) -> int:
-    return int(np.abs(at.fit.logit(at.candidates)).argmax())
+    return int(np.argmax(np.abs(at.fit.logit(at.candidates))))
 
 
 #: Candidates come in random order, so that taking the first is random selection.

@@ -85,6 +85,7 @@ def centre(prior: Prior, design: np.ndarray, logit: np.ndarray | None) -> np.nda
     """The prior's mean (q,): 0, the coefficients nearest to the true logit, these with the other sign, or shifted."""
     if prior.centre == "zero":
         return np.zeros(design.shape[1])
+    assert logit is not None, "only simulated tables have a truth"
     truth = np.linalg.lstsq(design, logit, rcond=None)[0]
     return {"truth": truth, "flipped": -truth, "shifted": truth + SHIFT}[prior.centre]
 

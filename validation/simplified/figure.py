@@ -29,7 +29,7 @@ def draw(summaries: Sequence[Summary], path: Path) -> None:
     below = 1.6 + 0.42 * len(summaries)
     with plt.rc_context(FONT):
         figure = plt.figure(figsize=(WIDTH, ROW * rows + below), layout="constrained")
-        above, comparison = figure.subfigures(2, 1, height_ratios=[ROW * rows, below])
+        above, comparison = np.asarray(figure.subfigures(2, 1, height_ratios=[ROW * rows, below])).ravel()
         panels = np.atleast_1d(above.subfigures(rows, columns)).ravel()
         for panel, summary in zip(panels, summaries, strict=False):
             _curves(panel, summary)

@@ -49,7 +49,7 @@ def regret(scorer: Scorer, at: Round, rng: np.random.Generator) -> dict[str, Any
     assert at.choices is not None
     draws, _, proposal = importance_draws(scorer.engine, at.labeled, 2, proposals(scorer, at.labeled, 2), DRAWS, rng)
     averages = average(scorer.engine, draws, at.candidates, at.choices.codes)
-    best = int(averages.log_mean.argmax())
+    best = int(np.argmax(averages.log_mean))
     full, simplified = (at.choices.best[criterion] for criterion in CRITERIA)
     return {
         "pareto_k": None if draws.pareto_k is None else round(draws.pareto_k, 3),

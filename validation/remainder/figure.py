@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-# Okabe and Ito's palette, which the colour-blind can tell apart. The dropped term and ibpls − exact nearly coincide, so that
-# the one below is wider.
+from validation.study.figures import BLUE, GREEN, ORANGE
+
+# The dropped term and ibpls − exact nearly coincide, so that the one below is wider.
 _QUANTITIES: dict[str, tuple[str, str, float]] = {
-    "dropped": ("dropped term", "#E69F00", 5.5),
-    "ibpls_minus_exact": ("ibpls − exact", "#0072B2", 1.8),
-    "ppp_minus_exact": ("ppp − exact", "#009E73", 1.8),
+    "dropped": ("dropped term", ORANGE, 5.5),
+    "ibpls_minus_exact": ("ibpls − exact", BLUE, 1.8),
+    "ppp_minus_exact": ("ppp − exact", GREEN, 1.8),
 }
 _EXPANSIONS: dict[str, tuple[str, Any, str]] = {"map": ("at the MAP", "-", "o"), "mle": ("at the MLE", "--", "^")}
 _FONT = 14
@@ -22,7 +24,7 @@ _BAND = 0.2
 _GREY = "0.35"
 
 
-def plot_remainder(data: xr.Dataset, *, axes: Any = None) -> np.ndarray:
+def plot_remainder(data: xr.Dataset) -> np.ndarray:
     """Spread over candidates against the number of labeled rows, on log axes, one panel a model.
 
     Parameters
@@ -32,48 +34,25 @@ def plot_remainder(data: xr.Dataset, *, axes: Any = None) -> np.ndarray:
         none; `slope` and `slope_error` over (model, expansion, quantity): the slope of log spread in log n and its standard
         error. Of `quantity`, "dropped" (the term that Eq. 7 drops from Eq. 6), "ibpls_minus_exact" and "ppp_minus_exact" are
         drawn; `expansion` is "map" or "mle", `n` the numbers of labeled rows.
-    axes : matplotlib Axes, or array_like of them, optional
-        One for each model, in that order; a figure of its own by default. Legends lie below the panels, for which a
-        constrained layout makes room.
 
     Returns
     -------
-    numpy.ndarray of matplotlib Axes
+    numpy.ndarray of matplotlib Axes, shape (models,)
         Lines are geometric means over replicates, bands ± 1 standard error of their logarithms. Dotted
-        lines fall like 1/n and 1/n².
-
-    Examples
-    --------
-    >>> import numpy as np, xarray as xr
-    >>> from pymc_bpls.plots.remainder import plot_remainder
-    >>> n = np.array([25, 50, 100, 200])
-    >>> dims = ("model", "expansion", "quantity")
-    >>> order = xr.DataArray([[[-1.0, -2.0]]], dims=dims)
-    >>> level = xr.DataArray([0.9, 1.0, 1.1], dims="replicate")
-    >>> data = xr.Dataset(
-    ...     {"spread": level * xr.DataArray(n, dims="n") ** order, "slope": order, "slope_error": 0.01 + 0 * order},
-    ...     coords={"model": ["logistic"], "expansion": ["map"], "quantity": ["dropped", "ppp_minus_exact"], "n": n},
-    ... )
-    >>> [panel] = plot_remainder(data)
-    >>> panel.get_title(), panel.get_xscale(), panel.get_yscale()
-    ('logistic', 'log', 'log')
+        lines fall like 1/n and 1/n². Legends lie below the panels.
     """
     models = data["model"].to_numpy().tolist()
-    panels = _own_panels(len(models)) if axes is None else np.atleast_1d(np.asarray(axes, dtype=object))
-    if panels.size != len(models):
-        raise ValueError(f"axes= holds {panels.size} panels and the data {len(models)} models. Give one for each model.")
-    for panel, model in zip(panels.flat, models, strict=True):
+    panels = _panels(len(models))
+    for panel, model in zip(panels, models, strict=True):
         _panel(panel, data.sel(model=model))
         panel.set_title(str(model), fontsize=_FONT)
     return panels
 
 
-def _own_panels(count: int) -> np.ndarray:
-    """As many panels in two columns on a new figure of pyplot's."""
+def _panels(count: int) -> np.ndarray:
+    """As many panels in two columns on a new figure."""
     columns = min(count, 2)
     rows = -(-count // columns)
-    import matplotlib.pyplot as plt
-
     figure = plt.figure(figsize=(5.8 * columns, 5.6 * rows), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
     for spare in grid[count:]:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from validation.study.markdown import table
+
 NAMES = {
     "dropped": "dropped term ℓ_D(θ̃_i)",
     "ppp_minus_exact": "`ppp` − exact",
@@ -117,13 +119,9 @@ def _of(data: xr.Dataset, model: str, expansion: str, quantity: str) -> tuple[xr
     return found["slope"], found["slope_error"]
 
 
-def _markdown(rows: list[list[str]]) -> str:
-    header, *others = rows
-    return "\n".join("| " + " | ".join(row) + " |" for row in [header, ["---"] * len(header), *others])
-
-
 def _table(data: xr.Dataset, half: np.ndarray) -> str:
-    rows = [["model", "expansion", "quantity", "expected", f"slope, n ≥ {half[0]}", "slope, all n"]]
+    header = ["model", "expansion", "quantity", "expected", f"slope, n ≥ {half[0]}", "slope, all n"]
+    rows = []
     for model, expansion in _measured(data):
         for quantity, name in NAMES.items():
             found = data.sel(model=model, expansion=expansion, quantity=quantity)
@@ -140,7 +138,7 @@ def _table(data: xr.Dataset, half: np.ndarray) -> str:
                     _with_error(found["slope_all"], found["slope_all_error"]),
                 ]
             )
-    return _markdown(rows)
+    return table(header, rows)
 
 
 def _medians(data: xr.Dataset, model: str, expansion: str) -> dict[str, float]:
@@ -150,10 +148,10 @@ def _medians(data: xr.Dataset, model: str, expansion: str) -> dict[str, float]:
 
 
 def _sizes(data: xr.Dataset) -> str:
-    rows = [["model", "expansion", *NAMES.values()]]
+    rows = []
     for model, expansion in _measured(data):
         rows.append([model, expansion, *(f"{value:.1e}" for value in _medians(data, model, expansion).values())])
-    return _markdown(rows)
+    return table(["model", "expansion", *NAMES.values()], rows)
 
 
 def _left_out(data: xr.Dataset, records: Records) -> str:
@@ -183,15 +181,14 @@ def _quadrature(data: xr.Dataset, records: Records, check: dict[str, Any]) -> st
         for i, step in enumerate(record["quadrature"])
     ]
     worst = max(step["share"] for _, step, _ in steps)
-    rows = [
-        [
-            "model",
-            "nodes an axis",
-            "largest change",
-            "largest share of the smallest spread at the same n",
-            "change at the largest n",
-        ]
+    header = [
+        "model",
+        "nodes an axis",
+        "largest change",
+        "largest share of the smallest spread at the same n",
+        "change at the largest n",
     ]
+    rows = []
     for model in data["model"].to_numpy().tolist():
         mine = [(n, step) for n, step, name in steps if name == model]
         nodes = [step["nodes"] for _, step in mine]
@@ -207,13 +204,13 @@ def _quadrature(data: xr.Dataset, records: Records, check: dict[str, Any]) -> st
         )
     spread = data["spread"].sel(quantity=list(MEASURED))
     return (
-        "Gauss-Hermite grids around the mode of p(D|θ)² π(θ), nested for groups (`validation/quadrature.py`), without the "
-        "package. Nodes are added until the values change, over candidates, by less than 0.5% of the smallest spread at the "
-        "same n; the change from the last step overstates the error that is left. "
+        "Gauss-Hermite grids around the mode of p(D|θ)² π(θ), nested for groups (`validation/remainder/quadrature.py`), "
+        "without the package. Nodes are added until the values change, over candidates, by less than 0.5% of the smallest "
+        "spread at the same n; the change from the last step overstates the error that is left. "
         f"The largest share is {worst:.2%}, {'below' if worst < 0.01 else '**not below**'} the 1% that is required; the "
         f"smallest spread of all is {spread.min().item():.1e}. `scipy.integrate.cubature` on the first {check['model']} data "
         f"set at n = {check['n']} ({check['status']}) differs by {check['difference']:.0e}; the nested rule is compared with "
-        "a plain grid in `tests/test_remainder.py`.\n\n" + _markdown(rows)
+        "a plain grid in `tests/test_remainder.py`.\n\n" + table(header, rows)
     )
 
 
