@@ -25,7 +25,7 @@ from pymc_bpls.plots.self_training import plot_self_training
 from pymc_bpls.rules.label_rules import Hurwicz
 from pymc_bpls.rules.model_rules import GammaMaximin, LeastFavorable, Penalised, SumRule
 from pymc_bpls.scoring.criteria import Criterion
-from pymc_bpls.selftraining.stop_rules import EvidenceDrop, MaxRounds, NoGain, Threshold
+from pymc_bpls.selftraining.stop_rules import EvidenceDrop, MaxRounds, NoGain, StopRule, Threshold
 from pymc_bpls.summaries import summary
 
 __all__ = [
@@ -51,6 +51,7 @@ __all__ = [
     "NoGain",
     "Penalised",
     "RowError",
+    "StopRule",
     "SumRule",
     "Threshold",
     "encode_labels",

@@ -12,49 +12,40 @@ import pymc as pm
 import xarray as xr
 from pymc.model.core import modelcontext
 
-from pymc_bpls.audit.along import ALONG, AuditAlong, audit_step, exact_run, read_track, report
+from pymc_bpls.audit.along import ALONG, AuditAlong, audit_track
 from pymc_bpls.audit.make import Bench, make_audit, nothing_to_audit
 from pymc_bpls.audit.report import Audit
+from pymc_bpls.audit.track import read_track
 from pymc_bpls.audit.truth import labels_of, read_exact
 from pymc_bpls.bambi import from_bambi, is_bambi
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.engine.mode import LaplaceFit, as_fit
 from pymc_bpls.engine.refits import Engine
 from pymc_bpls.errors import ApproximationError, BPLSWarning, CriterionError, ModeError, ModelError, RowError
+from pymc_bpls.model.density import Parameters
 from pymc_bpls.model.prior_sets import Variant
 from pymc_bpls.model.problem import declare
 from pymc_bpls.model.table import check_classes
 from pymc_bpls.montecarlo.other_modes import other_modes
 from pymc_bpls.rules.label_rules import LabelRule, find_rule
-from pymc_bpls.scoring.criteria import Criterion
+from pymc_bpls.scoring.criteria import Criterion, FitCriterion
 from pymc_bpls.scoring.exact import exact_tree, find_method, multiple, warn_if_unreliable
 from pymc_bpls.scoring.joint import JointScorer, refuse_weight
 from pymc_bpls.scoring.scorer import Scorer, Settings
 from pymc_bpls.scoring.settings import AUDITED, find_settings, read_forms
-from pymc_bpls.selftraining.resuming import kept_aside, kept_test, read_generator, read_warm, state_dataset
-from pymc_bpls.selftraining.run import (
-    CALLABLE,
-    ClassBalance,
-    HeldOut,
-    Plan,
-    Run,
-    progress,
-    read_balance,
-    read_test,
-    read_weight,
+from pymc_bpls.selftraining.held_out import HeldOut
+from pymc_bpls.selftraining.history import History
+from pymc_bpls.selftraining.resuming import (
+    check_model_rule,
+    check_rows_held_out,
+    criterion_again,
+    label_rule_again,
+    test_rows_again,
+    weight_again,
 )
-from pymc_bpls.selftraining.stop_rules import Stop, read_rules, rows_aside
-from pymc_bpls.selftraining.tree import (
-    History,
-    check_table,
-    curve_dataset,
-    held_out_dataset,
-    history_dataset,
-    labeled_dataset,
-    read_history,
-    unedited,
-    verdict,
-)
+from pymc_bpls.selftraining.run import ClassBalance, Plan, Run, progress, read_balance, read_test
+from pymc_bpls.selftraining.stop_rules import Stop, read_rules, rows_to_hold_out
+from pymc_bpls.selftraining.tree import RunMembers, RunSettings, generator_at, read_run, write_run
 from pymc_bpls.summaries import of_problem
 
 _PREDICTORS = ("map", "laplace")
@@ -351,8 +342,8 @@ class BPLS:
         batch_size : int, default 1
             How many to add after one scoring. The best of one scoring are often near-duplicates of each other.
         stop : callable or list of callables, optional
-            `MaxRounds`, `Threshold`, `NoGain`, `EvidenceDrop`, or callables of one's own: each takes the history so far (a
-            Dataset: `/history`, and `/curve` without the test rows) and returns a reason to stop, or None.
+            `MaxRounds`, `Threshold`, `NoGain`, `EvidenceDrop`, a `StopRule` or callables of one's own: each takes the history
+            so far (a Dataset: `/history`, and `/curve` without the test rows) and returns a reason to stop, or None.
         class_balance : "labeled" or mapping of class to share, optional
             Force these shares on the pseudo-labels.
         pseudo_weight : float or callable, default 1
@@ -362,7 +353,7 @@ class BPLS:
             (row positions, true labels) of rows of the table, never candidates in this run; or (mapping as for `pool`,
             true labels).
         random_seed : int or numpy Generator, optional
-            For `criterion="random"`, and for a share of rows that `NoGain` sets aside.
+            For `criterion="random"`, and for rows that a stop rule draws to hold them out.
         progressbar : bool, default True
 
         Returns
@@ -370,40 +361,42 @@ class BPLS:
         xarray.DataTree
             `/history` over `step`, `/curve` over `n_pseudo` (0 is the supervised baseline): `accuracy` and `log_score` of test
             rows and how many of them are `won` and `lost` against the baseline, `log_evidence` log p(D) under proper priors,
-            `weight` (the sum of D's weights), `held_out_log_score` with `NoGain`; `/final` (the last mode) and
-            `/unconstrained` (the same in θ), `/labeled` (rows of D with their labels and weights), `/test`, `/held_out`
-            (labeled rows set aside), `/state` (for `resume`); attrs `stop_reason`, `verdict` and the settings.
+            `weight` (the sum of D's weights), `held_out_log_score` where a stop rule holds rows out; `/final` (the last mode)
+            and `/unconstrained` (the same in θ), `/labeled` (rows of D with their labels and weights), `/test`, `/held_out`
+            (labeled rows held out), `/state` (for `resume`); attrs `stop_reason`, its code `stop_kind` ("pool", "rounds",
+            "rule", "scores", "refused", "interrupted" or "failed"), `stop_rule` where one ended it, `verdict` and the settings.
             `run.to_netcdf(path)` writes all of it, `xarray.open_datatree(path)` reads it.
         """
         settings = _for_runs(find_settings(criterion, approximation, expansion, labels, random_seed))
         refuse_weight(self._problem.density, self._problem.name, pseudo_weight)
         scorer, test_set = read_test(test, self._scorer)
         rules = read_rules(stop)
-        aside = self._aside(rows_aside(rules, self._problem, settings.rng))
-        plan = Plan(rounds, batch_size, rules, read_balance(class_balance, scorer), pseudo_weight, test_set, aside)
+        held_out = self._known(rows_to_hold_out(rules, self._problem, settings.rng))
+        plan = Plan(rounds, batch_size, rules, read_balance(class_balance, scorer), pseudo_weight, test_set, held_out)
         table = self._problem.table
         if test_set is not None:
             table = table.without(test_set.positions)
-        start = self._problem.labeled if aside is None else self._problem.labeled.without(aside.positions)
+        start = self._problem.labeled if held_out is None else self._problem.labeled.without(held_out.positions)
         run = Run(scorer, settings, plan, start, table.candidates, History())
         self._warn_of_modes()
-        attrs = {
-            "criterion": settings.criterion.name,
-            "approximation": approximation,
-            "expansion": expansion,
-            "labels": settings.rule.name,
-            "batch_size": batch_size,
-            "pseudo_weight": CALLABLE if callable(pseudo_weight) else float(pseudo_weight),
-            "table": self._problem.fingerprint,
-            "class_balance": "none" if plan.balance is None else plan.balance.shares.tolist(),
-        }
-        return self._finish(run, attrs, progressbar)
+        made_by = RunSettings(
+            settings.criterion.name,
+            approximation,
+            expansion,
+            settings.rule.name,
+            int(batch_size),
+            None if callable(pseudo_weight) else float(pseudo_weight),
+            None if plan.balance is None else plan.balance.shares,
+            self._model_rule,
+        )
+        return self._finish(run, made_by, progressbar)
 
     def resume(
         self,
         run: xr.DataTree,
         *,
-        criterion: Criterion | None = None,
+        criterion: Criterion | FitCriterion | None = None,
+        labels: LabelRule | None = None,
         pseudo_weight: Callable[[float], float] | None = None,
         rounds: int | None = None,
         stop: Stop | list[Stop] | None = None,
@@ -419,14 +412,16 @@ class BPLS:
         ----------
         run : xarray.DataTree
             What `self_train` or `resume` returned, or what `xarray.open_datatree` read from a file of it.
-        criterion : Criterion, optional
+        criterion : Criterion or FitCriterion, optional
             Needed where the run used a criterion of one's own.
+        labels : LabelRule, optional
+            Needed where the run used a label rule of one's own.
         pseudo_weight : callable, optional
             Needed where the run weighted pseudo-labels by a function.
         rounds : int, optional
             How many more rounds; until the pool is empty by default.
         stop : callable or list of callables, optional
-            As in `self_train`. Rules are not kept: give them again. The rows that `NoGain` set aside are.
+            As in `self_train`. Rules are not kept: give them again. The rows that one of them held out are.
         test : tuple, optional
             Test rows of the table are kept; new rows have to be given again.
         random_seed : int or numpy Generator, optional
@@ -456,27 +451,25 @@ class BPLS:
         >>> longer.attrs["stop_reason"], longer["history"].sizes["step"]
         ('MaxRounds: 5 rounds are done', 5)
         """
-        check_table(run, self._problem)
-        with unedited():
-            history, labeled = read_history(run, self._problem)
-            attrs = {str(name): value for name, value in run.attrs.items() if name not in ("stop_reason", "verdict")}
-            name = criterion or attrs["criterion"]
-            settings = _for_runs(find_settings(name, attrs["approximation"], attrs["expansion"], attrs["labels"], random_seed))
-            if random_seed is None:
-                settings = replace(settings, rng=read_generator(run))
-            scorer, test_set = read_test(kept_test(run, test, self._problem.source.n_rows), self._scorer)
-            rules = read_rules(stop)
-            aside = self._aside(kept_aside(run, rules))
-            shares = attrs["class_balance"]
-            balance = None if isinstance(shares, str) else ClassBalance(np.asarray(shares, dtype=float))
-            weight = read_weight(attrs["pseudo_weight"], pseudo_weight)
-            plan = Plan(rounds, int(attrs["batch_size"]), rules, balance, weight, test_set, aside)
-            left = np.setdiff1d(self._problem.table.candidates, labeled.positions)
-            if test_set is not None:
-                left = np.setdiff1d(left, test_set.positions)
-            theta = run["unconstrained"]["mode"].to_numpy()
-            begun = Run(scorer, settings, plan, labeled, left, history, warm=read_warm(run, labeled), theta=theta)
-        return self._finish(begun, attrs, progressbar)
+        saved = read_run(run, self._problem)
+        check_model_rule(saved.settings.model_rule, self._model_rule)
+        made_by = replace(saved.settings, model_rule=self._model_rule)
+        by = criterion_again(made_by.criterion, criterion)
+        rule = label_rule_again(made_by.labels, labels)
+        settings = _for_runs(find_settings(by, made_by.approximation, made_by.expansion, rule, random_seed))
+        if random_seed is None:
+            settings = replace(settings, rng=generator_at(saved.random_state))
+        scorer, test_set = read_test(test_rows_again(saved.test, test, self._problem), self._scorer)
+        rules = read_rules(stop)
+        check_rows_held_out(rules, saved.held_out, self._problem)
+        balance = None if made_by.class_balance is None else ClassBalance(made_by.class_balance)
+        weight = weight_again(made_by.pseudo_weight, pseudo_weight)
+        plan = Plan(rounds, made_by.batch_size, rules, balance, weight, test_set, saved.held_out)
+        left = np.setdiff1d(self._problem.table.candidates, saved.labeled.positions)
+        if test_set is not None:
+            left = np.setdiff1d(left, test_set.positions)
+        begun = Run(scorer, settings, plan, saved.labeled, left, saved.history, warm=saved.warm, theta=saved.theta)
+        return self._finish(begun, made_by, progressbar)
 
     def exact(
         self,
@@ -599,7 +592,8 @@ class BPLS:
         run: xr.DataTree,
         *,
         every: int = 10,
-        criteria: Sequence[str | Criterion] = ALONG,
+        criteria: Sequence[str | Criterion | FitCriterion] = ALONG,
+        labels: LabelRule | None = None,
         draws: int = 1000,
         tune: int = 1000,
         chains: int = 4,
@@ -620,6 +614,8 @@ class BPLS:
             How many rounds from one audit to the next.
         criteria : sequence of str or Criterion, optional
             As in `audit`; by default "ppp" by Laplace, EP and VI, and "ibpls". The run's own choices are judged anyway.
+        labels : LabelRule, optional
+            Needed where the run used a label rule of one's own.
         draws, tune, chains, nuts_sampler
             As in `exact`.
         random_seed : int or numpy Generator, optional
@@ -641,60 +637,38 @@ class BPLS:
             raise CriterionError(f"every={every} is no number of rounds. Give 1 or more.")
         rng = np.random.default_rng(random_seed)
         method = find_method("psis, else nuts", draws, tune, chains, nuts_sampler, False, rng, progressbar=False)
-        track, seed = read_track(run, self._scorer), int(rng.integers(2**31))
-        steps = track.rounds(every)
-        rounds, audits, exact = [], [], None
-        with progress(len(steps) + len(track.history.steps), track.scorer, progressbar, "auditing the run") as tell:
-            try:
-                for step in steps:
-                    audit, kept = audit_step(track, forms, method, step, seed)
-                    audits.append(audit)
-                    rounds.append(kept)
-                    tell(1)
-                exact = exact_run(track, method, tell)
-            except KeyboardInterrupt:
-                if not audits:
-                    raise
-        return report(rounds, audits, track, exact)
+        track, seed = read_track(run, self._scorer, labels), int(rng.integers(2**31))
+        return audit_track(track, forms, method, every, seed, progressbar)
 
     def _needs_candidates(self) -> None:
         if not len(self._problem.table.candidates):
             raise RowError(f'"{self._problem.name}" has no candidate. Mark unlabeled rows with -1, or give pool=.')
 
-    def _aside(self, positions: np.ndarray) -> HeldOut | None:
+    def _known(self, positions: np.ndarray) -> HeldOut | None:
+        """Rows of the table with their labels, where there are any."""
         return HeldOut(positions, self._problem.table.codes[positions]) if len(positions) else None
 
-    def _finish(self, run: Run, attrs: dict[str, Any], progressbar: bool) -> xr.DataTree:
+    def _finish(self, run: Run, made_by: RunSettings, progressbar: bool) -> xr.DataTree:
         total = len(run.candidates)
         if run.plan.rounds is not None:
             total = min(total, run.plan.rounds * run.plan.batch_size)
         with progress(total, run.scorer, progressbar) as tell:
-            reason = run.go(tell)
-        groups = {
-            "/": xr.Dataset(attrs={**attrs, "stop_reason": reason, "verdict": verdict(run.history)}),
-            "/history": history_dataset(run.history, self._problem),
-            "/curve": curve_dataset(run.history),
-            **self._end(run),
-            "/labeled": labeled_dataset(run.labeled, self._problem),
-            "/state": state_dataset(run),
-        }
-        if run.plan.aside is not None:
-            rows, codes = run.plan.aside.positions, run.plan.aside.codes
-            groups["/held_out"] = xr.Dataset({"label": ("row", self._problem.classes.names[codes])}, coords={"row": rows})
-        if run.plan.test is not None and run.history.right:
-            groups["/test"] = held_out_dataset(run.plan.test.positions, run.plan.test.codes, run.history, self._problem)
-        return xr.DataTree.from_dict(groups | self._more_groups(run))
+            ending = run.go(tell)
+        return write_run(run.saved(made_by, ending, self._run_members), self._problem, self._parameters_of(run.history))
 
-    def _end(self, run: Run) -> dict[str, xr.Dataset]:
-        """The last model of a run."""
-        assert run.theta is not None
-        parameters = self._problem.density.parameters
-        unconstrained = xr.Dataset({"mode": ("parameter", run.theta)}, coords={"parameter": list(parameters.labels)})
-        return {"/final": parameters.named(run.theta), "/unconstrained": unconstrained}
+    @property
+    def _model_rule(self) -> str | None:
+        """What results call the rule by which the models of a set select."""
+        return None
 
-    def _more_groups(self, run: Run) -> dict[str, xr.Dataset]:
-        """What else a run holds."""
-        return {}
+    @property
+    def _run_members(self) -> RunMembers | None:
+        """The models of a set, as a run tells of them."""
+        return None
+
+    def _parameters_of(self, history: History) -> Parameters:
+        """Of the model that predicts last."""
+        return self._problem.density.parameters
 
 
 def _find_model(model: Any) -> pm.Model:

@@ -28,7 +28,6 @@ from pymc_bpls.bpls import BPLS
 from pymc_bpls.datasets import load_dataset
 from pymc_bpls.errors import BPLSError
 from pymc_bpls.plots.panels import plot_accuracy
-from pymc_bpls.selftraining.run import INTERRUPTED
 
 LEVEL = 0.05
 RULE_OF_THUMB = 2.0
@@ -67,6 +66,7 @@ class Outcome:
     seconds: float
     compiling: float
     stop_reason: str
+    stop_kind: str
 
 
 @dataclass(frozen=True)
@@ -115,11 +115,11 @@ def train(pls: BPLS, criterion: str, split: Split, rounds: int, seed: int) -> Ou
         progressbar=False,
     )
     elapsed, compiling = time.perf_counter() - start, float(pls.compilations["seconds"].sum()) - before
-    if run.attrs["stop_reason"] == INTERRUPTED:
+    if run.attrs["stop_kind"] == "interrupted":
         raise KeyboardInterrupt
     accuracy = run["curve"]["accuracy"].to_numpy()
     padded = np.pad(accuracy, (0, rounds + 1 - len(accuracy)), mode="edge")
-    return Outcome(padded, elapsed - compiling, compiling, run.attrs["stop_reason"])
+    return Outcome(padded, elapsed - compiling, compiling, run.attrs["stop_reason"], run.attrs["stop_kind"])
 
 
 def run_all(setting: Setting, console: Console) -> list[dict[tuple[str, str], Outcome]]:
@@ -160,6 +160,7 @@ def collect(setting: Setting, finished: Sequence[Mapping[tuple[str, str], Outcom
             "seconds": (dims, of("seconds")),
             "compiling": (dims, of("compiling")),
             "stop_reason": (dims, of("stop_reason")),
+            "stop_kind": (dims, of("stop_kind")),
             "scale": ("prior", list(setting.priors.values())),
         },
         coords={"prior": list(setting.priors), "criterion": list(setting.criteria), "split": np.arange(len(finished))},
@@ -329,8 +330,8 @@ def report(results: xr.Dataset, console: Console) -> None:
         console.print(describe_prior(prior, float(results["scale"].sel(prior=prior))))
         console.print(result_table(results, prior))
     console.print("± is one standard error over the splits; differences are paired by split; s is seconds a run.")
-    early = [reason for reason in np.unique(results["stop_reason"]) if not reason.endswith("rounds are done")]
-    for reason in early:
+    early = results["stop_kind"].to_numpy() != "rounds"
+    for reason in np.unique(results["stop_reason"].to_numpy()[early]):
         console.print(f"Some runs ended early and keep their last accuracy: {reason}")
     console.print(f"\n[bold]{verdict(results)}[/bold]\n")
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 
 from pymc_bpls.audit.along import AuditAlong
 from pymc_bpls.bpls import BPLS
 from pymc_bpls.engine.mode import LaplaceFit
 from pymc_bpls.errors import BPLSWarning, CriterionError, ModelError
+from pymc_bpls.model.density import Parameters
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.rules.model_rules import GammaMaximin, ModelRule
 from pymc_bpls.scoring.members import BEST, SetMode, SetScorer, SharedProblem, in_the_name_of
-from pymc_bpls.selftraining.run import Run
-from pymc_bpls.selftraining.tree import members_dataset
+from pymc_bpls.selftraining.history import History
+from pymc_bpls.selftraining.tree import RunMembers
 from pymc_bpls.text.summary import Summary
 
 
@@ -129,13 +129,17 @@ class ModelSet(BPLS):
         """
         raise CriterionError("A run of a set is not audited along. Audit the set, or a member's own run: members[name].")
 
-    def _end(self, run: Run) -> dict[str, xr.Dataset]:
-        """That of the member that predicts."""
-        return list(self.members.values())[run.history.models[-1]["predictor"]]._end(run)
+    @property
+    def _model_rule(self) -> str:
+        return self._set.rule.name
 
-    def _more_groups(self, run: Run) -> dict[str, xr.Dataset]:
-        """dim θ and marginal likelihoods of the members along the run."""
-        return {"/members": members_dataset(run.history, self._set.names, self._set.dimension)}
+    @property
+    def _run_members(self) -> RunMembers:
+        return RunMembers(self._set.names, self._set.dimension)
+
+    def _parameters_of(self, history: History) -> Parameters:
+        """Of the member that predicts last."""
+        return list(self.members.values())[history.models[-1]["predictor"]]._problem.density.parameters
 
 
 def _named(models: Any) -> dict[str, Any]:

@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_bpls.audit.sentences import percent
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.model.problem import Problem
+from pymc_bpls.selftraining.tree import RunTables, is_run, read_tables
+from pymc_bpls.text.numbers import percent
 from pymc_bpls.text.summary import Summary
 
 _SHOWN = 8
@@ -51,8 +52,8 @@ def summary(result: xr.Dataset | xr.DataTree) -> Summary:
     Ended after 2 rounds of "probability" (laplace): 2 rounds are done.
     Pseudo-labels: 2 of class 1 (100%; labeled rows 67%).
     """
-    if isinstance(result, xr.DataTree) and "history" in result.children:
-        return _of_run(result)
+    if is_run(result):
+        return _of_run(read_tables(result))
     if isinstance(result, xr.Dataset) and "score" in result and "candidate" in result.dims:
         return _of_scores(result)
     raise CriterionError(f"A {type(result).__name__} is neither a run nor scores. Give what self_train or score returned.")
@@ -106,26 +107,22 @@ def _of_scores(scores: xr.Dataset) -> Summary:
     return Summary(sentences, pd.DataFrame(table, index=pd.Index(names, name=index)))
 
 
-def _of_run(run: xr.DataTree) -> Summary:
+def _of_run(run: RunTables) -> Summary:
     """A run: whether it helped, its first and last model, how it ended, and what it added."""
-    attrs, curve, history = run.attrs, run["curve"].to_dataset(), run["history"].to_dataset()
-    ends = curve.isel(n_pseudo=[0, -1])
-    added, labels = history["pseudo_label"].to_numpy(), run["labeled"]["label"].to_numpy()
-    start = len(labels) - len(added)
+    ends, added = run.curve.isel(n_pseudo=[0, -1]), run.history["pseudo_label"].to_numpy()
     n_pseudo = ends["n_pseudo"].to_numpy()
-    table: dict[str, Any] = {"rows in D": start + n_pseudo}
+    table: dict[str, Any] = {"rows in D": len(run.labels) + n_pseudo}
     named = {"accuracy": "accuracy", "log_score": "log score", "held_out_log_score": "log score of rows set aside"}
     for name, said in named.items():
         if name in ends:
             table[said] = _numbers(ends[name].to_numpy())
     if "log_evidence" in ends:
         table["log evidence a row"] = _numbers((ends["log_evidence"] / ends["weight"]).to_numpy())
-    rounds = int(history["round"].max()) if len(added) else 0
+    rounds = int(run.history["round"].max()) if len(added) else 0
     sentences = [
-        attrs["verdict"],
-        f'Ended after {rounds} rounds of "{attrs["criterion"]}" ({attrs["approximation"]}): '
-        f"{attrs['stop_reason'].rstrip('.')}.",
-        *([f"Pseudo-labels: {_of_classes(added, labels[:start])}."] if len(added) else []),
+        run.verdict,
+        f'Ended after {rounds} rounds of "{run.criterion}" ({run.approximation}): {run.stop_reason.rstrip(".")}.',
+        *([f"Pseudo-labels: {_of_classes(added, run.labels)}."] if len(added) else []),
     ]
     frame = pd.DataFrame(table, index=["supervised", f"{n_pseudo[-1]} pseudo-labels"])
     return Summary(sentences, frame if len(added) else frame.iloc[:1])

@@ -130,16 +130,16 @@ def test_what_is_no_run_is_refused(small, few):
 
 def test_interrupting_returns_what_was_audited(small, monkeypatch):
     run = small.self_train(rounds=4, **QUIET)
-    import pymc_bpls.bpls as front
+    import pymc_bpls.audit.along as walk
 
-    step = front.audit_step
+    step = walk.audit_step
 
     def interrupted(track, forms, method, at, seed):
         if at >= 2:
             raise KeyboardInterrupt
         return step(track, forms, method, at, seed)
 
-    monkeypatch.setattr(front, "audit_step", interrupted)
+    monkeypatch.setattr(walk, "audit_step", interrupted)
     audit = small.audit_along(run, every=1, criteria=["ppp"], random_seed=0, **QUIET)
     assert audit.rounds["step"].to_numpy().tolist() == [0, 1]
     assert "Interrupted" in str(audit)

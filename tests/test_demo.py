@@ -39,7 +39,7 @@ def made_up(finals):
     """Outcomes whose final accuracies are `finals`: (prior, criterion) -> one a split; all start at 0.5."""
     n_splits = len(next(iter(finals.values())))
     return [
-        {pair: Outcome(np.array([0.5, 0.5, 0.5, values[i]]), 1.0, 0.0, "3 rounds are done") for pair, values in finals.items()}
+        {pair: Outcome(np.array([0.5, 0.5, 0.5, values[i]]), 1.0, 0.0, "all done", "rounds") for pair, values in finals.items()}
         for i in range(n_splits)
     ]
 
@@ -92,7 +92,7 @@ def test_the_demo_prints_a_table_a_prior_and_writes_the_figure(tmp_path):
 
 
 def test_an_interrupted_demo_reports_the_splits_that_it_finished(tmp_path, monkeypatch):
-    outcomes = iter([Outcome(np.array([0.5, 0.5, 0.5, 0.6]), 1.0, 0.0, "3 rounds are done")] * 4)
+    outcomes = iter([Outcome(np.array([0.5, 0.5, 0.5, 0.6]), 1.0, 0.0, "all done", "rounds")] * 4)
 
     def train(*arguments):
         try:

@@ -12,7 +12,7 @@ from scipy.special import log_expit
 from sklearn.linear_model import LogisticRegression
 
 from pymc_bpls.model.table import Labeled
-from pymc_bpls.selftraining.run import HeldOut
+from pymc_bpls.selftraining.held_out import HeldOut
 from validation.paper import __main__ as command
 from validation.paper import methods, original
 from validation.paper.glm import fit

@@ -15,8 +15,8 @@ import pymc_bpls as bpls
 from pymc_bpls import CriterionError, EvidenceDrop, MaxRounds, NoGain, Threshold
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.compute.library import LIBRARY
-from pymc_bpls.selftraining.resuming import read_generator
 from pymc_bpls.selftraining.run import Run
+from pymc_bpls.selftraining.tree import generator_at
 
 ENGINES = [name for name, module in (("h5netcdf", "h5netcdf"), ("netcdf4", "netCDF4")) if importlib.util.find_spec(module)]
 N, TEST = 12, np.arange(20, 26)
@@ -112,7 +112,7 @@ def test_every_generator_of_numpy_goes_on_where_it_was(bits):
     rng = np.random.Generator(bits(5))
     rng.random(3)
     state = json.dumps(rng.bit_generator.state, default=lambda array: array.tolist())
-    again = read_generator(xr.DataTree.from_dict({"/state": xr.Dataset(attrs={"random_state": state})}))
+    again = generator_at(json.loads(state))
     np.testing.assert_array_equal(again.random(5), rng.random(5))
 
 

@@ -10,8 +10,8 @@ from scipy import stats
 
 from pymc_bpls.scoring.criteria import LAPLACE
 from pymc_bpls.scoring.scorer import ranking
+from pymc_bpls.selftraining.history import History
 from pymc_bpls.selftraining.run import Plan, Run
-from pymc_bpls.selftraining.tree import History
 from validation.simplified import compute as computing
 from validation.simplified.__main__ import main
 from validation.simplified.repetition import EVERY, repeat

@@ -22,7 +22,7 @@ _NORMAL = 1.96
 
 
 @dataclass(frozen=True)
-class Scored:
+class PairScores:
     """Scores of pairs by one criterion, all arrays of shape (pairs,).
 
     Attributes
@@ -54,7 +54,7 @@ class Scored:
         return int(best_first(self.score)[0][0])
 
 
-def errors(scored: Scored, truth: Truth, *, absolute: bool = True) -> tuple[np.ndarray, np.ndarray] | None:
+def errors(scored: PairScores, truth: Truth, *, absolute: bool = True) -> tuple[np.ndarray, np.ndarray] | None:
     """log PPP by the criterion minus the exact one, with Monte Carlo errors; centred where either has no absolute value, or
     where that is not asked for.
     """
@@ -71,7 +71,7 @@ def _difference(log_p: np.ndarray, value: np.ndarray, absolute: bool) -> np.ndar
     return difference if absolute or not both.any() else difference - difference[both].mean()
 
 
-def agreement(scored: Scored, truth: Truth, flagged: np.ndarray, top: int, seed: int) -> dict[str, Any]:
+def agreement(scored: PairScores, truth: Truth, flagged: np.ndarray, top: int, seed: int) -> dict[str, Any]:
     """Agreement of `scored` with `truth`; the keys are those of `DESCRIPTIONS`."""
     usable = np.isfinite(scored.score) & np.isfinite(truth.value)
     found: dict[str, Any] = {"n_compared": int(usable.sum()), "n_unflagged": int((usable & ~flagged).sum())}
@@ -89,7 +89,7 @@ def agreement(scored: Scored, truth: Truth, flagged: np.ndarray, top: int, seed:
     return found
 
 
-def _of_choice(scored: Scored, truth: Truth, seed: int) -> dict[str, Any]:
+def _of_choice(scored: PairScores, truth: Truth, seed: int) -> dict[str, Any]:
     choice, best = scored.choice, truth.best
     [probability] = truth.probability_best(np.array([choice]), _OF_BEST, np.random.default_rng(seed))
     order, rank = best_first(scored.score)
@@ -150,7 +150,7 @@ def _overlap(score: np.ndarray, truth: Truth, usable: np.ndarray, top: int, seed
     return {"top_k": share(truth.value), "top_k_mcse": _sd(samples)}
 
 
-def _of_errors(scored: Scored, truth: Truth, seed: int) -> dict[str, float]:
+def _of_errors(scored: PairScores, truth: Truth, seed: int) -> dict[str, float]:
     """Errors as they are, and centred: what all candidates share moves no choice."""
     if scored.log_p is None:
         return {}
@@ -160,7 +160,7 @@ def _of_errors(scored: Scored, truth: Truth, seed: int) -> dict[str, float]:
     return _sizes(scored, truth, seed, absolute=True) | found | {"max_centred_share": share}
 
 
-def _sizes(scored: Scored, truth: Truth, seed: int, *, absolute: bool) -> dict[str, float]:
+def _sizes(scored: PairScores, truth: Truth, seed: int, *, absolute: bool) -> dict[str, float]:
     """The largest and the mean size of the errors, with Monte Carlo errors."""
     found = errors(scored, truth, absolute=absolute)
     assert found is not None and scored.log_p is not None
@@ -186,7 +186,7 @@ def _sd(samples: list[Any]) -> float:
     return float(np.std(samples, ddof=1)) if samples and np.ptp(samples) > TIED else 0.0
 
 
-def correlation(diagnostic: np.ndarray, scored: Scored, truth: Truth, seed: int) -> tuple[float, float, float]:
+def correlation(diagnostic: np.ndarray, scored: PairScores, truth: Truth, seed: int) -> tuple[float, float, float]:
     """Spearman's ρ of |diagnostic|, shape (sets, pairs), with the size of the criterion's centred error, and its interval.
 
     What all candidates share makes none of them worse than another, so that it is left out.

@@ -12,7 +12,7 @@ import xarray as xr
 
 from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.audit import sentences as verdicts
-from pymc_bpls.audit.agreement import DESCRIPTIONS, Scored, agreement, correlation, errors
+from pymc_bpls.audit.agreement import DESCRIPTIONS, PairScores, agreement, correlation, errors
 from pymc_bpls.audit.report import Audit
 from pymc_bpls.audit.truth import Truth
 from pymc_bpls.engine.mode import Mode
@@ -52,7 +52,7 @@ class Bench:
         """The pairs (candidate, class), flat."""
         return Pairs.of(self.options.candidates, self.codes)
 
-    def scored(self, form: Form) -> Scored:
+    def scored(self, form: Form) -> PairScores:
         """The pairs' scores in one form.
 
         Raises
@@ -73,7 +73,7 @@ class Bench:
                 'Audit it with labels="predicted".'
             )
         combined = self.options.weigh is not None
-        found = Scored(score, *_log_p(settings.criterion, score, result, form, combined))
+        found = PairScores(score, *_log_p(settings.criterion, score, result, form, combined))
         found = replace(found, constant_error=float(result.attrs.get("log_normalizer_error", 0.0)))
         q = self._gaussian(form, settings.criterion, warm) if self.scorer.is_one_model else None
         if q is None:
@@ -116,7 +116,7 @@ def _log_p(
 def make_audit(bench: Bench, forms: Sequence[Form]) -> Audit:
     """Score in every form and compare."""
     bench = replace(bench, scorer=bench.scorer.given(bench.labeled))
-    scores: dict[str, Scored] = {}
+    scores: dict[str, PairScores] = {}
     refused: dict[str, str] = {}
     class_sum_error = None
     with warnings.catch_warnings():
@@ -182,7 +182,7 @@ def _audit(
     diagnostics: xr.Dataset,
     refused: dict[str, str],
 ) -> Audit:
-    attrs = {"reliable": int(not reasons), "reasons": "; ".join(reasons), "verdict": verdict, "top": top}
+    attrs = {"reliable": int(not reasons), "reasons": list(reasons), "verdict": verdict, "top": top}
     why = xr.Dataset(
         {"why": ("criterion", np.array(list(refused.values()), dtype=str))},
         coords={"criterion": np.array(list(refused), dtype=str)},
@@ -191,22 +191,20 @@ def _audit(
     return Audit(xr.DataTree.from_dict({"/": xr.Dataset(attrs=attrs), **groups, "refused": why}))
 
 
-def _flags(truth: Truth, scores: dict[str, Scored]) -> np.ndarray:
-    """Why a pair is not to be taken at its word, or ""."""
+def _flags(truth: Truth, scores: dict[str, PairScores]) -> list[list[str]]:
+    """Notes on each pair: why it is not to be taken at its word."""
     lost = np.zeros(len(truth.value), dtype=bool)
     for scored in scores.values():
         lost |= ~np.isfinite(scored.score)
-    notes = (
-        (truth.doubts != "", truth.doubts),
+    kinds = (
         (~np.isfinite(truth.value), "no finite exact value"),
         (truth.near_ties(), "not separated from a neighbour by the reference's own error"),
         (lost, "no finite score by some criterion"),
     )
-    flags = np.full(len(truth.value), "", dtype=object)
-    for where, note in notes:
-        text = np.broadcast_to(note, flags.shape)
-        flags[where] = np.where(flags[where] == "", text[where], flags[where] + "; " + text[where])
-    return flags
+    return [
+        [*([str(doubt)] if doubt else []), *(note for where, note in kinds if where[pair])]
+        for pair, doubt in enumerate(truth.doubts)
+    ]
 
 
 def _too_noisy(truth: Truth) -> list[str]:
@@ -222,8 +220,9 @@ def _too_noisy(truth: Truth) -> list[str]:
     ]
 
 
-def _agreement(bench: Bench, scores: dict[str, Scored], flags: np.ndarray) -> xr.Dataset:
-    found = {label: agreement(scored, bench.truth, flags != "", bench.top, bench.seed) for label, scored in scores.items()}
+def _agreement(bench: Bench, scores: dict[str, PairScores], flags: list[list[str]]) -> xr.Dataset:
+    flagged = np.array([bool(notes) for notes in flags])
+    found = {label: agreement(scored, bench.truth, flagged, bench.top, bench.seed) for label, scored in scores.items()}
     for label, each in found.items():
         pair = each.pop("choice")
         each["verdict"] = verdicts.of_criterion(label, each, _name(bench, pair))
@@ -252,7 +251,9 @@ def _name(bench: Bench, pair: int) -> str:
     return f"candidate {problem.table.index[pairs.rows[pair]]}{label}"
 
 
-def _candidates(bench: Bench, scores: dict[str, Scored], flags: np.ndarray, class_sum_error: np.ndarray | None) -> xr.Dataset:
+def _candidates(
+    bench: Bench, scores: dict[str, PairScores], flags: list[list[str]], class_sum_error: np.ndarray | None
+) -> xr.Dataset:
     truth, pairs = bench.truth, bench.pairs
     names = bench.scorer.problem.classes.names
     best = np.full(len(truth.value), truth.best)
@@ -265,7 +266,7 @@ def _candidates(bench: Bench, scores: dict[str, Scored], flags: np.ndarray, clas
         "diff_to_best": pairs.variable(truth.value - truth.value[truth.best]),
         "diff_to_best_mcse": pairs.variable(np.broadcast_to(truth.difference_error(np.arange(len(best)), best), best.shape)),
         "prob_best": pairs.variable(truth.probability_best(np.arange(len(best)), 1000, np.random.default_rng(bench.seed))),
-        "flags": pairs.variable(flags.astype(str)),
+        "flags": pairs.variable(np.array(["; ".join(notes) for notes in flags], dtype=str)),
     }
     if bench.codes.ndim == 1:
         columns["pseudo_label"] = ("candidate", names[bench.codes])
@@ -284,7 +285,7 @@ def _candidates(bench: Bench, scores: dict[str, Scored], flags: np.ndarray, clas
     return xr.Dataset(columns, coords={"criterion": np.array(list(scores), dtype=str), **coords})
 
 
-def _simplified(scores: dict[str, Scored], truth: Truth) -> xr.Dataset:
+def _simplified(scores: dict[str, PairScores], truth: Truth) -> xr.Dataset:
     """Eq. 7 against Eq. 6, where both were scored at the same points."""
     forms = {"map": ("ppp", "ibpls"), "mle": ("ppp[mle]", "ibpls[mle]")}
     found = {
@@ -301,7 +302,7 @@ def _simplified(scores: dict[str, Scored], truth: Truth) -> xr.Dataset:
     return result.assign(verdict=("expansion", np.array(texts, dtype=str)))
 
 
-def _dropped(full: Scored, simplified: Scored, truth: Truth) -> dict[str, Any]:
+def _dropped(full: PairScores, simplified: PairScores, truth: Truth) -> dict[str, Any]:
     """The term ℓ_D(θ̃_i) that Eq. 7 leaves out, and what leaving it out changes."""
     usable = np.isfinite(full.score) & np.isfinite(simplified.score)
     term = (full.score - simplified.score)[usable]
@@ -318,7 +319,7 @@ def _dropped(full: Scored, simplified: Scored, truth: Truth) -> dict[str, Any]:
     }
 
 
-def _diagnostics(bench: Bench, scores: dict[str, Scored], class_sum_error: np.ndarray | None) -> xr.Dataset:
+def _diagnostics(bench: Bench, scores: dict[str, PairScores], class_sum_error: np.ndarray | None) -> xr.Dataset:
     found: dict[str, tuple[float, float, float]] = {}
     given: dict[str, np.ndarray] = {}
     if "ppp" in scores:

@@ -11,7 +11,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_bpls.audit import sentences as verdicts
+from pymc_bpls.audit.sentences import of_refused
+from pymc_bpls.text.attributes import strings
+from pymc_bpls.text.numbers import plus_minus, with_interval
 from pymc_bpls.text.summary import Summary
 
 
@@ -29,7 +31,7 @@ class Report(ABC):
     @property
     def reasons(self) -> list[str]:
         """Why it is not, in words."""
-        return [reason for reason in str(self.tree.attrs["reasons"]).split("; ") if reason]
+        return strings(self.tree.attrs["reasons"])
 
     @property
     def verdict(self) -> str:
@@ -127,11 +129,11 @@ class Audit(Report):
         unflagged = {"tau without flags": [_tau(row, "_unflagged") for row in rows]}
         return pd.DataFrame(
             {
-                "regret": [verdicts.plus_minus(row["regret"], row["regret_mcse"]) for row in rows],
+                "regret": [plus_minus(row["regret"], row["regret_mcse"]) for row in rows],
                 "P(best)": [f"{row['prob_best']:.2f}" for row in rows],
                 "Kendall's tau": [_tau(row, "") for row in rows],
                 **(unflagged if any(row["n_unflagged"] < row["n_compared"] for row in rows) else {}),
-                f"best {self.tree.attrs['top']}": [verdicts.plus_minus(row["top_k"], row["top_k_mcse"]) for row in rows],
+                f"best {self.tree.attrs['top']}": [plus_minus(row["top_k"], row["top_k_mcse"]) for row in rows],
                 "error": [_absolute_error(row) for row in rows],
                 "error, centred": [_or_dash(row, "max_centred", "max_centred_mcse") for row in rows],
                 "its own k-hat": [_or_dash(row, "pareto_k", "pareto_k_mcse") for row in rows],
@@ -143,11 +145,11 @@ class Audit(Report):
         """The verdict, one of each criterion, simplified against full, the diagnostics, and what was left out."""
         groups = (self.agreement, self.simplified, self.diagnostics)
         said = [text for group in groups for text in group["verdict"].to_numpy().tolist()]
-        return [self.verdict, *said, *verdicts.of_refused(self.refused)]
+        return [self.verdict, *said, *of_refused(self.refused)]
 
 
 def _tau(row: dict[str, Any], name: str) -> str:
-    return verdicts.with_interval(*(row[f"tau{name}{end}"] for end in ("", "_low", "_high")))
+    return with_interval(*(row[f"tau{name}{end}"] for end in ("", "_low", "_high")))
 
 
 def _absolute_error(row: dict[str, Any]) -> str:
@@ -157,4 +159,4 @@ def _absolute_error(row: dict[str, Any]) -> str:
 
 
 def _or_dash(row: dict[str, Any], value: str, error: str) -> str:
-    return "–" if np.isnan(row.get(value, np.nan)) else verdicts.plus_minus(row[value], row[error])
+    return "–" if np.isnan(row.get(value, np.nan)) else plus_minus(row[value], row[error])

@@ -2,49 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pymc_bpls.rules.ranking import TIED
+from pymc_bpls.text.numbers import percent, plus_minus, with_interval
 
 _TOLD_APART = 2.0
-_MOST_DIGITS = 5
 #: Shares of the range of log PPP over the pool up to which a loss and an error count as small.
 _SMALL_LOSS, _SMALL_ERROR = 0.01, 0.1
 #: What values that a user gives are called.
 GIVEN = "values given by the user"
-
-
-def plus_minus(value: float, error: float) -> str:
-    """A number with its error, to the error's first digit, or to three digits where it has none.
-
-    Examples
-    --------
-    >>> from pymc_bpls.audit.sentences import plus_minus
-    >>> plus_minus(0.01234, 0.0023), plus_minus(0.01234, 0.0), plus_minus(12.3, 2.0)
-    ('0.012 ± 0.002', '0.0123', '12 ± 2')
-    """
-    if not np.isfinite(error) or error <= 0:
-        return f"{value:.3g}" if abs(value) >= 1e-10 else "0"
-    digits = max(0, int(-np.floor(np.log10(error))))
-    value = round(value, digits) + 0.0  # no minus before a zero
-    if digits > _MOST_DIGITS:
-        return f"{value:.1e} ± {error:.0e}"
-    return f"{value:.{digits}f} ± {error:.{digits}f}"
-
-
-def percent(share: float) -> str:
-    """A share in percent, to two digits where it is small."""
-    return f"{share:.0%}" if share >= 0.1 else f"{100 * share:.2g}%"
-
-
-def with_interval(value: float, low: float, high: float) -> str:
-    """A correlation with its interval, where the interval has a width."""
-    if np.isnan(value):
-        return "undefined"
-    return f"{value:.3f}" if high - low < 5e-4 else f"{value:.3f} [{low:.3f}, {high:.3f}]"
 
 
 def of_criterion(label: str, found: dict[str, Any], name_of_choice: str) -> str:
@@ -78,7 +49,7 @@ def _error(found: dict[str, Any]) -> str:
     return f"its log-PPP error, centred, is at most {size}{share}{noise}{shared}"
 
 
-def of_all(agreement: xr.Dataset, reasons: list[str], flags: np.ndarray, unit: str, source: str) -> str:
+def of_all(agreement: xr.Dataset, reasons: list[str], flags: Sequence[Sequence[str]], unit: str, source: str) -> str:
     """Whether the reference is to be trusted, whether the first criterion is, and what the choices cost."""
     flagged = _of_flags(flags, unit)
     if reasons:
@@ -115,13 +86,13 @@ def _of_use(first: xr.Dataset, well: bool, range_: float) -> str:
     return f"{label} chooses well here, but its values are off by up to {percent(share)} of the range of log PPP over the pool."
 
 
-def _of_flags(flags: np.ndarray, unit: str) -> str:
+def _of_flags(flags: Sequence[Sequence[str]], unit: str) -> str:
     """How many are flagged, and why."""
-    notes = [note for flag in flags[flags != ""] for note in str(flag).split("; ")]
+    notes = [note for of_pair in flags for note in of_pair]
     if not notes:
         return ""
     counts = ", ".join(f"{notes.count(note)} for {note}" for note in dict.fromkeys(notes))
-    return f" {(flags != '').sum()} of {len(flags)} {unit} are flagged: {counts}."
+    return f" {sum(bool(of_pair) for of_pair in flags)} of {len(flags)} {unit} are flagged: {counts}."
 
 
 def of_nothing(refused: dict[str, str]) -> str:

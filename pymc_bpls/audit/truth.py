@@ -18,6 +18,8 @@ from pymc_bpls.montecarlo.nuts import LEAST_ESS
 from pymc_bpls.montecarlo.psis import GOOD_K
 from pymc_bpls.rules.label_rules import LabelRule, Options
 from pymc_bpls.rules.ranking import TIED
+from pymc_bpls.selftraining.resuming import label_rule_again
+from pymc_bpls.text.attributes import strings
 
 
 @dataclass(frozen=True)
@@ -110,8 +112,16 @@ class Truth:
 
 
 def labels_of(exact: Any, labels: str | LabelRule) -> str | LabelRule:
-    """The label rule that a run of `exact` was made by, or else `labels`."""
-    return exact.attrs.get("labels", labels) if isinstance(exact, xr.DataTree) else labels
+    """The label rule that a run of `exact` was made by, or else `labels`; a rule that is given as an object is the one used.
+
+    Raises
+    ------
+    CriterionError
+        The object is of another rule than the run's, or the run's is one of the user's own and is not given.
+    """
+    if not isinstance(exact, xr.DataTree) or "labels" not in exact.attrs:
+        return labels
+    return label_rule_again(str(exact.attrs["labels"]), labels if isinstance(labels, LabelRule) else None, "exact=")
 
 
 def read_exact(exact: Any, problem: Problem, options: Options) -> tuple[Truth, np.ndarray]:
@@ -152,7 +162,7 @@ def from_tree(tree: xr.DataTree, problem: Problem, candidates: np.ndarray) -> tu
             batches = batches.sel(label=exact["label"])
         deviations = batches["deviation"].transpose("batch", "candidate", ...).to_numpy().astype(float)
         truth = replace(truth, batches=deviations.reshape(len(deviations), -1))
-    reasons = tuple(str(reason) for reason in str(tree.attrs["reasons"]).split("; ") if reason)
+    reasons = tuple(strings(tree.attrs["reasons"]))
     constant_error = float(tree.attrs.get("log_normalizer_error", 0.0))
     return replace(truth, constant_error=constant_error, reasons=reasons, source=str(tree.attrs["source"])), codes
 

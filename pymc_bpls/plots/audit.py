@@ -11,9 +11,9 @@ from matplotlib.ticker import MaxNLocator
 
 from pymc_bpls.audit.along import AuditAlong
 from pymc_bpls.audit.report import Audit
-from pymc_bpls.audit.sentences import plus_minus, with_interval
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.plots.panels import COLOURS, legend_above, panels, tidy, unit_of
+from pymc_bpls.text.numbers import plus_minus, with_interval
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _MOST_SHOWN = 3

@@ -17,7 +17,7 @@ from pymc_bpls.errors import LabelError, RowError
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.plots.panels import COLOURS, legend_above, panels, tidy
 from pymc_bpls.scoring.settings import find_settings
-from pymc_bpls.selftraining.tree import check_table, read_history
+from pymc_bpls.selftraining.tree import read_run
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _FONT = 11
@@ -108,9 +108,8 @@ def _rows_of(pls: BPLS, run: xr.DataTree | None) -> tuple[Labeled, int, np.ndarr
     """D, how many of its last rows are pseudo-labeled, and where to look for its mode."""
     if run is None:
         return pls._problem.labeled, 0, None
-    check_table(run, pls._problem)
-    history, labeled = read_history(run, pls._problem)
-    return labeled, len(history.steps), run["unconstrained"]["mode"].to_numpy()
+    saved = read_run(run, pls._problem)
+    return saved.labeled, saved.n_added, saved.theta
 
 
 def _feature(values: Any, n: int, name: str) -> np.ndarray:

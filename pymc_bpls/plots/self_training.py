@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.plots.panels import COLOURS, legend_above, tidy, unit_of
+from pymc_bpls.selftraining.tree import RunTables, is_run, read_tables
 
 _GREY = "0.45"
 _BAND = 0.2
@@ -34,7 +35,7 @@ def plot_self_training(run: xr.DataTree, *, axes: Any = None) -> np.ndarray:
     -------
     numpy.ndarray of matplotlib Axes
         Accuracy on the test rows, with the supervised model's as a dashed line and a band of ± 1 standard error of the paired
-        difference from it; the log score of the test rows, and of rows that `NoGain` set aside; scores of the chosen rows;
+        difference from it; the log score of the test rows, and of rows that a stop rule held out; scores of the chosen rows;
         their gaps to the best other candidate; pseudo-labels of each class, with dotted lines where the labeled rows' shares
         would have led. Panels for which the run has nothing (no test rows, no pseudo-labels) are left out.
 
@@ -54,14 +55,15 @@ def plot_self_training(run: xr.DataTree, *, axes: Any = None) -> np.ndarray:
     >>> [panel.get_ylabel() for panel in bpls.plot_self_training(run)][0]
     'score of the chosen row\\n("probability", probability)'
     """
-    if not (isinstance(run, xr.DataTree) and {"history", "curve"} <= set(run.children)):
+    if not is_run(run):
         raise CriterionError(f"A {type(run).__name__} is no run. Give one that self_train or resume returned.")
-    drawn, last = _panels_of(run), run["history"].sizes["step"]
+    tables = read_tables(run)
+    drawn, last = _panels_of(tables), tables.history.sizes["step"]
     grid = _own_panels(len(drawn)) if axes is None else np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
     if grid.size != len(drawn):
         raise ValueError(f"axes= holds {grid.size} panels and this run needs {len(drawn)}. Give as many.")
     for panel, draw in zip(grid, drawn, strict=True):
-        draw(panel, run)
+        draw(panel, tables)
         panel.set_xlim(-0.03 * max(last, 1), 1.03 * max(last, 1))
         panel.set_xlabel("pseudo-labels added", fontsize=_FONT)
         panel.yaxis.label.set_fontsize(_FONT)
@@ -71,10 +73,10 @@ def plot_self_training(run: xr.DataTree, *, axes: Any = None) -> np.ndarray:
     return grid
 
 
-def _panels_of(run: xr.DataTree) -> Sequence[Callable[[Axes, xr.DataTree], None]]:
+def _panels_of(run: RunTables) -> Sequence[Callable[[Axes, RunTables], None]]:
     """What there is to draw."""
-    curve, steps = run["curve"], run["history"].sizes["step"]
-    gaps = steps and np.isfinite(run["history"]["gap"].to_numpy()).any()
+    curve, steps = run.curve, run.history.sizes["step"]
+    gaps = steps and np.isfinite(run.history["gap"].to_numpy()).any()
     panels = (
         ("accuracy" in curve, _accuracy),
         ("log_score" in curve or "held_out_log_score" in curve, _log_scores),
@@ -99,8 +101,8 @@ def _own_panels(count: int) -> np.ndarray:
     return np.array([figure.add_subplot(place) for place in places], dtype=object)
 
 
-def _accuracy(panel: Axes, run: xr.DataTree) -> None:
-    curve, t = run["curve"].to_dataset(), run["test"].sizes["row"]
+def _accuracy(panel: Axes, run: RunTables) -> None:
+    curve, t = run.curve, run.n_test
     x, accuracy = curve["n_pseudo"].to_numpy(), curve["accuracy"].to_numpy()
     won, lost = (curve[name].to_numpy() / t for name in ("won", "lost"))
     error = np.sqrt(np.maximum(won + lost - (won - lost) ** 2, 0) / max(t - 1, 1))
@@ -113,28 +115,28 @@ def _accuracy(panel: Axes, run: xr.DataTree) -> None:
     legend_above(panel, 3)
 
 
-def _log_scores(panel: Axes, run: xr.DataTree) -> None:
-    curve = run["curve"].to_dataset()
+def _log_scores(panel: Axes, run: RunTables) -> None:
+    curve = run.curve
     x = curve["n_pseudo"].to_numpy()
-    kinds = (("log_score", "test", "test rows"), ("held_out_log_score", "held_out", "rows set aside"))
-    for place, (name, group, what) in enumerate(kinds):
+    kinds = (("log_score", f"{run.n_test} test rows"), ("held_out_log_score", f"{run.n_held_out} rows set aside"))
+    for place, (name, what) in enumerate(kinds):
         if name not in curve:
             continue
         values, colour = curve[name].to_numpy(), COLOURS[place]
-        _line(panel, x, values, colour, f"{run[group].sizes['row']} {what}", _STYLES[place])
+        _line(panel, x, values, colour, what, _STYLES[place])
         panel.axhline(values[0], color=colour if place else "black", linestyle=(0, (5, 2)), linewidth=1.2)
     panel.set_ylabel("mean log score\n(nats a row)")
     legend_above(panel, 2)
 
 
-def _scores(panel: Axes, run: xr.DataTree) -> None:
-    history, criterion = run["history"].to_dataset(), run.attrs["criterion"]
+def _scores(panel: Axes, run: RunTables) -> None:
+    history, criterion = run.history, run.criterion
     _line(panel, history["step"].to_numpy(), history["score"].to_numpy(), COLOURS[0], None)
     panel.set_ylabel(f'score of the chosen row\n("{criterion}", {unit_of(criterion)})')
 
 
-def _gaps(panel: Axes, run: xr.DataTree) -> None:
-    history, criterion = run["history"].to_dataset(), run.attrs["criterion"]
+def _gaps(panel: Axes, run: RunTables) -> None:
+    history, criterion = run.history, run.criterion
     x, gap = history["step"].to_numpy(), history["gap"].to_numpy()
     panel.vlines(x, 0, gap, color=COLOURS[1], linewidth=1.2)
     panel.plot(x, gap, "o", color=COLOURS[1], markersize=3.5)
@@ -142,13 +144,11 @@ def _gaps(panel: Axes, run: xr.DataTree) -> None:
     panel.set_ylabel(f"gap to the next best row\n({unit_of(criterion)})")
 
 
-def _classes(panel: Axes, run: xr.DataTree) -> None:
-    history, labels = run["history"].to_dataset(), run["labeled"]["label"].to_numpy()
-    added = history["pseudo_label"].to_numpy()
-    labeled = labels[: len(labels) - len(added)]
+def _classes(panel: Axes, run: RunTables) -> None:
+    added = run.history["pseudo_label"].to_numpy()
     x = np.arange(len(added) + 1)
-    for place, name in enumerate(np.unique(labels)):
-        colour, share = COLOURS[place % len(COLOURS)], (labeled == name).mean()
+    for place, name in enumerate(np.unique(np.concatenate([run.labels, added]))):
+        colour, share = COLOURS[place % len(COLOURS)], (run.labels == name).mean()
         count = np.r_[0, np.cumsum(added == name)]
         panel.step(
             x,
@@ -165,8 +165,8 @@ def _classes(panel: Axes, run: xr.DataTree) -> None:
     legend_above(panel, 3)
 
 
-def _nothing(panel: Axes, run: xr.DataTree) -> None:
-    panel.text(0.5, 0.5, f"no pseudo-label was added:\n{run.attrs['stop_reason']}", ha="center", transform=panel.transAxes)
+def _nothing(panel: Axes, run: RunTables) -> None:
+    panel.text(0.5, 0.5, f"no pseudo-label was added:\n{run.stop_reason}", ha="center", transform=panel.transAxes)
     panel.set_yticks([])
 
 

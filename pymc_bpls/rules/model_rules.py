@@ -43,8 +43,8 @@ class ModelRule(ABC):
 
     @property
     def name(self) -> str:
-        """What results call the rule."""
-        return repr(self)
+        """What results call the rule: how it is made, or its class where it does not say."""
+        return f"{type(self).__name__}()" if type(self).__repr__ is object.__repr__ else repr(self)
 
     @abstractmethod
     def decide(self, values: np.ndarray, members: Members) -> Decision:

@@ -173,7 +173,7 @@ FITTED: dict[str, FitCriterion] = {
 CRITERIA: dict[str, Criterion | FitCriterion] = {**LAPLACE, **FITTED}
 
 
-def find_criterion(criterion: str | Criterion, expansion: str) -> tuple[Criterion | FitCriterion, bool]:
+def find_criterion(criterion: str | Criterion | FitCriterion, expansion: str) -> tuple[Criterion | FitCriterion, bool]:
     """The criterion, and whether log π is part of what its point of expansion maximises.
 
     `expansion="mle"` takes θ̃_i = argmax ℓ̃ without the prior and H_i from ℓ̃ alone, log π(θ̃_i) being a factor, as the

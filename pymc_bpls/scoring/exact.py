@@ -238,7 +238,7 @@ def exact_tree(
         attrs |= {"log_normalizer": found.normaliser.value, "log_normalizer_error": found.normaliser.error}
     if found.proposal is not None:
         attrs["proposal"] = found.proposal
-    attrs |= {"reliable": int(not found.reasons), "reasons": "; ".join(found.reasons)}
+    attrs |= {"reliable": int(not found.reasons), "reasons": list(found.reasons)}
     coords = scorer.problem.coords(options.candidates, codes)
     deviations = averages.deviations.reshape(-1, *codes.shape).astype(np.float32)
     batches = xr.Dataset({"deviation": (("batch", *dims), deviations)}, coords=coords)
@@ -251,7 +251,7 @@ def warn_if_unreliable(tree: xr.DataTree) -> xr.DataTree:
     """The tree, after a warning where its reference is not to be trusted."""
     if not tree.attrs["reliable"]:
         warnings.warn(
-            f"The exact reference is not reliable: {tree.attrs['reasons']}. Its values and errors may be wrong.",
+            f"The exact reference is not reliable: {'; '.join(tree.attrs['reasons'])}. Its values and errors may be wrong.",
             BPLSWarning,
             stacklevel=3,
         )

@@ -12,7 +12,7 @@ import numpy as np
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.rules.label_rules import LabelRule, find_rule
 from pymc_bpls.scoring.by_ep_and_vi import FITS, MULTIPLES
-from pymc_bpls.scoring.criteria import CRITERIA, Criterion, find_criterion
+from pymc_bpls.scoring.criteria import CRITERIA, Criterion, FitCriterion, find_criterion
 from pymc_bpls.scoring.scorer import Settings
 
 #: What an audit compares by default.
@@ -39,7 +39,7 @@ class Form:
     """One way to score, under the name that results give it."""
 
     label: str
-    criterion: str | Criterion
+    criterion: str | Criterion | FitCriterion
     approximation: str = "laplace"
     expansion: str = "map"
 
@@ -48,9 +48,11 @@ class Form:
         return find_settings(self.criterion, self.approximation, self.expansion, "all", rng)
 
 
-def read_forms(criteria: str | Criterion | Sequence[str | Criterion]) -> list[Form]:
+def read_forms(
+    criteria: str | Criterion | FitCriterion | Sequence[str | Criterion | FitCriterion],
+) -> list[Form]:
     """Forms as the user names them, one or several, each once."""
-    given = [criteria] if isinstance(criteria, str | Criterion) else list(criteria)
+    given = [criteria] if isinstance(criteria, str | Criterion | FitCriterion) else list(criteria)
     forms = [read_form(each) for each in dict.fromkeys(given)]
     labels = [form.label for form in forms]
     twice = sorted({label for label in labels if labels.count(label) > 1})
@@ -60,7 +62,7 @@ def read_forms(criteria: str | Criterion | Sequence[str | Criterion]) -> list[Fo
     return forms
 
 
-def read_form(given: str | Criterion) -> Form:
+def read_form(given: str | Criterion | FitCriterion) -> Form:
     """`"ppp"`, `"ppp[ep]"`, `"ppp[vi]"`, `"ppp[mle]"`, likewise for other criteria, or a criterion of one's own.
 
     Examples
@@ -69,7 +71,7 @@ def read_form(given: str | Criterion) -> Form:
     >>> read_form("ppp[ep]").approximation, read_form("ibpls[mle]").expansion
     ('ep', 'mle')
     """
-    if isinstance(given, Criterion):
+    if isinstance(given, Criterion | FitCriterion):
         if CRITERIA.get(given.name, given) is not given:
             raise CriterionError(f'A criterion of your own is named "{given.name}", as a built-in one. Give it another name.')
         return Form(given.name, given)
@@ -84,7 +86,7 @@ def read_form(given: str | Criterion) -> Form:
 
 
 def find_settings(
-    criterion: str | Criterion, approximation: str, expansion: str, labels: str | LabelRule, random_seed: Any
+    criterion: str | Criterion | FitCriterion, approximation: str, expansion: str, labels: str | LabelRule, random_seed: Any
 ) -> Settings:
     """How to score, as named by the user.
 

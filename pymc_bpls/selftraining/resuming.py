@@ -1,87 +1,80 @@
-"""What a run keeps so that it can go on as if it had never ended: where its fits start from, its random numbers, its rows."""
+"""What a run does not keep, and is given again to go on: objects of the user's own, new rows, stop rules."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
-from pymc_bpls.approximations.gaussian import Gaussian, Sites
 from pymc_bpls.errors import CriterionError
-from pymc_bpls.model.table import Labeled
-from pymc_bpls.scoring.scorer import Warm
-from pymc_bpls.selftraining.run import Run
-from pymc_bpls.selftraining.stop_rules import NoGain, Stop
+from pymc_bpls.model.problem import Problem
+from pymc_bpls.rules.label_rules import LabelRule, find_rule
+from pymc_bpls.scoring.criteria import CRITERIA, Criterion, FitCriterion
+from pymc_bpls.selftraining.held_out import HeldOut
+from pymc_bpls.selftraining.run import split_test
+from pymc_bpls.selftraining.stop_rules import Stop, holds_rows_out, name_of
 
 
-def state_dataset(run: Run) -> xr.Dataset:
-    """Where the next round starts from: the mode that refits share, or the Gaussians by `k`; attrs: the generator's state."""
-    state = json.dumps(run.random_state, default=lambda array: array.tolist())
-    return _warm_dataset(run.warm).assign_attrs(random_state=state)
-
-
-def _warm_dataset(warm: Warm) -> xr.Dataset:
-    if warm is None:
-        return xr.Dataset()
-    if isinstance(warm, np.ndarray):
-        return xr.Dataset({"shared": ("parameter", warm)})
-    fits = list(warm.values())
-    found = xr.Dataset(
-        {
-            "mean": (("k", "parameter"), np.stack([q.mean for q in fits])),
-            "covariance": (("k", "parameter", "parameter_bis"), np.stack([q.covariance for q in fits])),
-        },
-        coords={"k": list(warm)},
-    )
-    sites = [q.sites for q in fits if q.sites is not None]
-    if not sites:
-        return found
-    return found.assign(
-        tau=(("k", "site"), np.stack([each.tau for each in sites])),
-        nu=(("k", "site"), np.stack([each.nu for each in sites])),
-        rows=("k", [len(each.labeled) for each in sites]),
-    )
-
-
-def read_warm(run: xr.DataTree, labeled: Labeled) -> Warm:
-    """Where the next round of a run starts from, D being `labeled`."""
-    state = run["state"].to_dataset()
-    if "shared" in state:
-        return state["shared"].to_numpy()
-    if "mean" not in state:
-        return None
-    return {int(k): _gaussian(state.sel(k=k), labeled) for k in state["k"].to_numpy()}
-
-
-def _gaussian(state: xr.Dataset, labeled: Labeled) -> Gaussian:
-    sites = None
-    if "tau" in state:
-        n = int(state["rows"])
-        D = Labeled(labeled.positions[:n], labeled.codes[:n], labeled.weights[:n])
-        sites = Sites(D, state["tau"].to_numpy(), state["nu"].to_numpy())
-    return Gaussian(state["mean"].to_numpy(), state["covariance"].to_numpy(), sites=sites)
-
-
-def read_generator(run: xr.DataTree) -> np.random.Generator:
-    """The generator of a run, after the draws of its last round.
+def criterion_again(name: str, given: str | Criterion | FitCriterion | None) -> str | Criterion | FitCriterion:
+    """The criterion of a run that goes on: the object that is given, or the package's own of that name.
 
     Raises
     ------
     CriterionError
-        It is none of NumPy's.
+        It is not given and is none of the package's, or another one is given.
     """
-    state = json.loads(run["state"].attrs["random_state"])
-    name = state["bit_generator"]
-    if not hasattr(np.random, name):
-        raise CriterionError(f"The run drew random numbers by {name}, which is none of NumPy's. Give random_seed= again.")
-    bits = getattr(np.random, name)()
-    bits.state = state
-    return np.random.Generator(bits)
+    if given is None:
+        if name not in CRITERIA:
+            raise CriterionError(f'run= holds criterion="{name}", one of your own. Give it again in criterion=.')
+        return name
+    if (given if isinstance(given, str) else given.name) != name:
+        raise CriterionError(f'criterion= is {_told(given)}, and run= holds "{name}". Give that one, or leave it out.')
+    return criterion_again(name, None) if isinstance(given, str) else given
 
 
-def kept_test(run: xr.DataTree, test: Any, n_rows: int) -> Any:
+def label_rule_again(name: str, given: str | LabelRule | None, what: str = "run=") -> LabelRule:
+    """The label rule of a run or of exact values: the object that is given, or the package's own of that name.
+
+    Raises
+    ------
+    CriterionError
+        It is not given and is none of the package's, or another one is given.
+    """
+    if given is None:
+        try:
+            return find_rule(name)
+        except CriterionError:
+            raise CriterionError(f'{what} holds labels="{name}", a rule of your own. Give it again in labels=.') from None
+    if (given if isinstance(given, str) else given.name) != name:
+        raise CriterionError(f'labels= is {_told(given)}, and {what} holds "{name}". Give that one, or leave it out.')
+    return label_rule_again(name, None, what) if isinstance(given, str) else given
+
+
+def _told(given: Any) -> str:
+    return f'"{given if isinstance(given, str) else given.name}"'
+
+
+def weight_again(kept: float | None, given: Callable[[float], float] | None) -> float | Callable[[float], float]:
+    """The weight of pseudo-labels: what the run kept, or the function that is given again."""
+    if kept is not None:
+        return kept
+    if given is None:
+        raise CriterionError(
+            "The run weighted pseudo-labels by a function, which is not kept. Give it again in pseudo_weight=."
+        )
+    return given
+
+
+def check_model_rule(had: str | None, rule: str | None) -> None:
+    """Refuse to go on by another model rule than that of the run, where it says one."""
+    if had is not None and rule != had:
+        raise CriterionError(
+            f"The run selected by {had}, and this set selects by {rule}. Go on with a ModelSet of the same members and rule."
+        )
+
+
+def test_rows_again(had: HeldOut | None, test: Any, problem: Problem) -> Any:
     """The test set of a run that goes on: rows of the table as they were, new rows as they are given again.
 
     Raises
@@ -89,35 +82,40 @@ def kept_test(run: xr.DataTree, test: Any, n_rows: int) -> Any:
     CriterionError
         New rows are not given, or others than the run had.
     """
-    had = run["test"].to_dataset() if "test" in run else None
-    if had is None and test is not None:
-        raise CriterionError("test= is given, and the run began without test rows. Leave it out, or start again with it.")
     if had is None:
+        if test is not None:
+            raise CriterionError("test= is given, and the run began without test rows. Leave it out, or start again with it.")
         return None
-    rows, labels = had["row"].to_numpy(), had["label"].to_numpy()
-    if test is None and rows.max() >= n_rows:
-        raise CriterionError("The run had new rows as test rows, which are not kept. Give them again in test=.")
+    labels = problem.classes.names[had.codes]
     if test is None:
-        return rows, labels
-    if list(np.asarray(test[1]).tolist()) != labels.tolist():
+        if had.positions.max() >= problem.source.n_rows:
+            raise CriterionError("The run had new rows as test rows, which are not kept. Give them again in test=.")
+        return had.positions, labels
+    if np.asarray(split_test(test)[1]).tolist() != labels.tolist():
         raise CriterionError(f"test= has other labels than the {len(labels)} test rows of the run. Give the same rows again.")
     return test
 
 
-def kept_aside(run: xr.DataTree, rules: list[Stop]) -> np.ndarray:
-    """Positions of the labeled rows that a run set aside, whatever share its `NoGain` names now.
+def check_rows_held_out(rules: Sequence[Stop], had: HeldOut | None, problem: Problem) -> None:
+    """Refuse a rule that holds labeled rows out where the run holds none, or others.
+
+    The run's rows stand where the rule draws its own. Whether it does is seen by the generator that it is handed.
 
     Raises
     ------
     CriterionError
-        `NoGain` is new to the run, or names other rows.
+        A rule is new to the run, or names other rows.
     """
-    rule = next((rule for rule in rules if isinstance(rule, NoGain)), None)
-    if "held_out" not in run:
-        if rule is not None:
-            raise CriterionError("stop= holds NoGain, and the run set no labeled rows aside. Start it again with NoGain.")
-        return np.empty(0, dtype=int)
-    rows = run["held_out"]["row"].to_numpy()
-    if rule is not None and isinstance(rule.rows, tuple) and sorted(rule.rows) != rows.tolist():
-        raise CriterionError(f"NoGain(rows=) names other rows than {rows.tolist()}, which the run set aside. Name the same.")
-    return rows
+    for rule in filter(holds_rows_out, rules):
+        rng = np.random.default_rng(0)
+        before = rng.bit_generator.state
+        rows = np.sort(np.asarray(rule.held_out(problem.labeled, rng), dtype=int))
+        if had is None and rows.size:
+            raise CriterionError(
+                f"stop= holds {name_of(rule)}, and the run set no labeled rows aside. Start it again with {name_of(rule)}."
+            )
+        drawn = rng.bit_generator.state != before
+        if had is not None and not drawn and rows.tolist() != had.positions.tolist():
+            raise CriterionError(
+                f"{name_of(rule)} names other rows than {had.positions.tolist()}, which the run set aside. Name the same."
+            )

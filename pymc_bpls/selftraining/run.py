@@ -17,27 +17,11 @@ from pymc_bpls.engine.mode import Mode
 from pymc_bpls.errors import BPLSError, BPLSWarning, CriterionError, LabelError, RowError
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.scoring.scorer import Scorer, Settings, Warm, ranking
-from pymc_bpls.selftraining.stop_rules import Stop, reason_to_stop
-from pymc_bpls.selftraining.tree import History, seen_by_rules, won_and_lost
-
-#: What a run keeps in place of a function that cannot be kept.
-CALLABLE = "a function of the score"
-#: Why a run ended: by Ctrl-C, or, in part, by an error that is not of this package.
-INTERRUPTED, FAILED = "interrupted", "failed with"
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Rows whose classes are known to the evaluation and never to the run."""
-
-    positions: np.ndarray
-    codes: np.ndarray
-
-    def evaluate(self, scorer: Scorer, mode: Mode) -> tuple[np.ndarray, float]:
-        """Which rows are predicted right (t,), and the mean log probability of the true classes."""
-        log_p = scorer.log_probabilities(mode, self.positions)
-        right = np.nan_to_num(log_p, nan=-np.inf).argmax(axis=1) == self.codes
-        return right, float(log_p[np.arange(len(self.codes)), self.codes].mean())
+from pymc_bpls.selftraining.ending import Ending
+from pymc_bpls.selftraining.held_out import HeldOut
+from pymc_bpls.selftraining.history import History, won_and_lost
+from pymc_bpls.selftraining.stop_rules import Stop, first_reason
+from pymc_bpls.selftraining.tree import OF_TEST_ROWS, RunMembers, RunSettings, SavedRun, curve_dataset, history_dataset
 
 
 @dataclass(frozen=True)
@@ -63,7 +47,7 @@ class Plan:
     balance: ClassBalance | None
     pseudo_weight: float | Callable[[float], float]
     test: HeldOut | None
-    aside: HeldOut | None = None
+    held_out: HeldOut | None = None
 
     def __post_init__(self) -> None:
         if self.rounds is not None and not (isinstance(self.rounds, int | np.integer) and self.rounds >= 0):
@@ -108,41 +92,64 @@ class Run:
     def __post_init__(self) -> None:
         self.random_state = self.settings.rng.bit_generator.state
 
-    def go(self, tell: Callable[[int], None]) -> str:
+    def go(self, tell: Callable[[int], None]) -> Ending:
         """Rounds until there is a reason to stop, which is returned; `tell` hears how many pseudo-labels were added."""
         done = 0
         try:
             self._refit()
-            while True:
-                if not len(self.candidates):
-                    return "the pool is empty"
-                if self.plan.rounds is not None and done >= self.plan.rounds:
-                    return f"{self.plan.rounds} rounds are done"
-                if self.plan.stop:
-                    seen = seen_by_rules(self.history, self.scorer.problem, self.settings.criterion.name)
-                    reason = reason_to_stop(self.plan.stop, seen)
-                    if reason is not None:
-                        return reason
+            while (ending := self._ending(done)) is None:
                 added = self._round()
                 if not added:
-                    return "no candidate has a finite score"
+                    return Ending("scores", "no candidate has a finite score")
                 done += 1
                 self._refit()
                 tell(added)
+            return ending
         except BPLSError as error:
             if not self.history.models or (isinstance(error, CriterionError) and not self.history.steps):
                 raise
-            return f"round {done + 1} was refused: {error}"
+            return Ending("refused", f"round {done + 1} was refused: {error}")
         except KeyboardInterrupt:
             if not self.history.models:
                 raise
-            return INTERRUPTED
+            return Ending("interrupted", "interrupted")
         except Exception as error:  # of the user's own rule, weight or formula: what was done is not lost
             if not self.history.steps:
                 raise
-            reason = f"round {done + 1} {FAILED} {type(error).__name__}: {error}"
+            reason = f"round {done + 1} failed with {type(error).__name__}: {error}"
             warnings.warn(f"The run ended early: {reason}. What was done until then is returned.", BPLSWarning, stacklevel=4)
-            return reason
+            return Ending("failed", reason)
+
+    def saved(self, settings: RunSettings, ending: Ending, members: RunMembers | None) -> SavedRun:
+        """What is kept of it."""
+        assert self.theta is not None
+        return SavedRun(
+            settings=settings,
+            history=self.history,
+            labeled=self.labeled,
+            theta=self.theta,
+            warm=self.warm,
+            random_state=self.random_state,
+            ending=ending,
+            test=self.plan.test,
+            held_out=self.plan.held_out,
+            members=members,
+        )
+
+    def _ending(self, done: int) -> Ending | None:
+        """Whether to stop after so many rounds."""
+        if not len(self.candidates):
+            return Ending("pool", "the pool is empty")
+        if self.plan.rounds is not None and done >= self.plan.rounds:
+            return Ending("rounds", f"{self.plan.rounds} rounds are done")
+        found = first_reason(self.plan.stop, self._seen_by_rules()) if self.plan.stop else None
+        return None if found is None else Ending("rule", *found)
+
+    def _seen_by_rules(self) -> xr.Dataset:
+        """The history, and the curve without the test rows."""
+        curve = curve_dataset(self.history).drop_vars(OF_TEST_ROWS, errors="ignore")
+        seen = history_dataset(self.history, self.scorer.problem).merge(curve)
+        return seen.assign_attrs(criterion=self.settings.criterion.name)
 
     def _refit(self) -> None:
         """Fit on D and record the model."""
@@ -161,8 +168,8 @@ class Run:
             right, entry["log_score"] = self.plan.test.evaluate(self.scorer, mode)
             entry["accuracy"] = right.mean()
             entry["won"], entry["lost"] = won_and_lost(self.history.right[0] if self.history.right else right, right)
-        if self.plan.aside is not None:
-            _, entry["held_out_log_score"] = self.plan.aside.evaluate(self.scorer, mode)
+        if self.plan.held_out is not None:
+            _, entry["held_out_log_score"] = self.plan.held_out.evaluate(self.scorer, mode)
         return entry, right
 
     def _round(self) -> int:
@@ -227,14 +234,20 @@ def _decided_by(scores: xr.Dataset, candidate: int, code: int) -> dict[str, str]
     return {"decided_by": str(names[candidate] if names.ndim == 1 else names[candidate, code])}
 
 
-def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, HeldOut | None]:
-    """The test set of a run, and the scorer that can predict it: `test` is (positions, labels) or (new rows, labels)."""
-    if test is None:
-        return scorer, None
+def split_test(test: Any) -> tuple[Any, Any]:
+    """`test=` as rows and their labels."""
     try:
         rows, labels = test
     except (TypeError, ValueError):
         raise LabelError("test= is not a pair. Give (row positions, labels) or (new rows, labels).") from None
+    return rows, labels
+
+
+def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, HeldOut | None]:
+    """The test set of a run, and the scorer that can predict it: `test` is (positions, labels) or (new rows, labels)."""
+    if test is None:
+        return scorer, None
+    rows, labels = split_test(test)
     problem = scorer.problem
     if isinstance(rows, Mapping):
         scorer, positions = scorer.with_rows(rows)
@@ -247,15 +260,6 @@ def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, HeldOut | None]:
                 "Test on rows that carry -1 in the model."
             )
     return scorer, HeldOut(positions, problem.encode(labels, len(positions)))
-
-
-def read_weight(kept: Any, given: Callable[[float], float] | None) -> float | Callable[[float], float]:
-    """The weight of pseudo-labels in a run that goes on: what it kept, or the function that is given again."""
-    if kept == CALLABLE and given is None:
-        raise CriterionError(
-            "The run weighted pseudo-labels by a function, which is not kept. Give it again in pseudo_weight=."
-        )
-    return given if kept == CALLABLE and given is not None else float(kept)
 
 
 def read_balance(class_balance: Any, scorer: Scorer) -> ClassBalance | None:

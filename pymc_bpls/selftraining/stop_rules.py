@@ -1,17 +1,12 @@
-"""Stop rules: small objects that look at a run so far and say in a sentence why to stop, or None.
-
-A rule is called before every round with a Dataset: the run's history over `step` (`candidate`, `pseudo_label`, `score`, `gap`,
-`round`, `n_labeled`) and its models over `n_pseudo` (`weight`, and where there are any `log_evidence` and `held_out_log_score`;
-see `BPLS.self_train`); attrs hold the `criterion`. The test curve is not in it: test rows that choose where a run ends would
-not be test rows.
-"""
+"""Stop rules: small objects that look at a run so far and say in a sentence why to stop, or None."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import xarray as xr
@@ -23,8 +18,50 @@ from pymc_bpls.model.table import Labeled
 Stop = Callable[[xr.Dataset], str | None]
 
 
+class StopRule(ABC):
+    """When a run stops, and which labeled rows it holds out to know.
+
+    A rule is called before every round with a Dataset: the run's history over `step` (`candidate`, `pseudo_label`, `score`,
+    `gap`, `round`, `n_labeled`) and its models over `n_pseudo` (`weight`, and where there are any `log_evidence` and
+    `held_out_log_score`; see `BPLS.self_train`); attrs hold the `criterion`. The test curve is not in it: test rows that choose
+    where a run ends would not be test rows.
+
+    A rule of one's own is a subclass, or a function of that Dataset. Only a subclass can hold rows out, and only one of a run.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_bpls as bpls
+    >>> class Sure(bpls.StopRule):
+    ...     def held_out(self, labeled, rng):
+    ...         return rng.choice(labeled.positions, 2, replace=False)
+    ...
+    ...     def __call__(self, history):
+    ...         score = history["held_out_log_score"].values[-1]
+    ...         return f"the log score of the rows held out is {score:.1f}" if score > -1 else None
+    >>> X = np.column_stack([np.ones(24), np.linspace(-2, 2, 24)])
+    >>> y = np.where(np.arange(24) % 2, -1, X[:, 1] + np.tile([0.9, -0.9], 12) > 0)
+    >>> with pm.Model() as model:
+    ...     label = pm.Bernoulli("label", logit_p=X @ pm.Normal("b", 0, 2.5, shape=2), observed=y)
+    >>> run = bpls.BPLS(model).self_train("probability", stop=Sure(), random_seed=0, progressbar=False)
+    >>> run.attrs["stop_kind"], run.attrs["stop_rule"], run["held_out"].sizes["row"]
+    ('rule', 'Sure', 2)
+    """
+
+    @abstractmethod
+    def __call__(self, history: xr.Dataset) -> str | None:
+        """Why to stop, in a sentence, or None."""
+
+    def held_out(self, labeled: Labeled, rng: np.random.Generator) -> np.ndarray:
+        """Positions in the table of labeled rows that no model of the run may see; none by default.
+
+        `labeled` holds the labeled rows of the table (`positions`, `codes`, `weights`). Rows that are drawn are drawn from
+        `rng`, the run's own; the run keeps them. Rows that are not have to be the same when a run goes on.
+        """
+        return np.empty(0, dtype=int)
+
+
 @dataclass(frozen=True)
-class MaxRounds:
+class MaxRounds(StopRule):
     """Stop after `n` rounds in all; `rounds=` of `BPLS.resume` counts new ones only.
 
     Parameters
@@ -57,7 +94,7 @@ class MaxRounds:
 
 
 @dataclass(frozen=True)
-class Threshold:
+class Threshold(StopRule):
     """Stop once the last chosen score is below `value`; the row that it chose is in D already.
 
     Scores of "probability", "predictive" and "entropy" keep their scale along a run. Those of Laplace criteria are log
@@ -97,7 +134,7 @@ class Threshold:
 
 
 @dataclass(frozen=True)
-class NoGain:
+class NoGain(StopRule):
     """Stop once models have not predicted labeled rows that were set aside better for `patience` rounds.
 
     The run sets these rows aside: they are in none of its models, the supervised one included, and in no table of scores. What
@@ -158,19 +195,23 @@ class NoGain:
             f"{scores[best]:.4g}, and is {scores[-1]:.4g} after {waited} more rounds"
         )
 
-    def positions(self, labeled: Labeled, rng: np.random.Generator) -> np.ndarray:
+    def held_out(self, labeled: Labeled, rng: np.random.Generator) -> np.ndarray:
         """Positions in the table of the rows to set aside, ascending."""
         if isinstance(self.rows, Sequence):
+            _check_labeled(np.asarray(self.rows), labeled, "NoGain(rows=)")
             return np.sort(np.asarray(self.rows))
         chosen = []
         for code in np.unique(labeled.codes):
             rows = labeled.positions[labeled.codes == code]
             chosen.append(rng.permutation(rows)[: min(round(self.rows * len(rows)), len(rows) - 1)])
-        return np.sort(np.concatenate(chosen))
+        rows = np.sort(np.concatenate(chosen))
+        if not rows.size:
+            raise RowError(f"NoGain(rows={self.rows}) is less than a row of any class. Give a larger share, or positions.")
+        return rows
 
 
 @dataclass(frozen=True)
-class EvidenceDrop:
+class EvidenceDrop(StopRule):
     """Stop once the log evidence per row of D is more than `by` below the highest so far.
 
     Of the model with t pseudo-labels that is log p(D_t) / Σ_j w_j, with w_j the weights of D's rows. At weights of 1 it is the
@@ -232,13 +273,25 @@ def read_rules(stop: Any) -> list[Stop]:
             f"stop= holds {wrong[0]!r}, which is no rule. "
             "Give objects as MaxRounds(5), or functions from the history to a reason or None."
         )
-    if sum(isinstance(rule, NoGain) for rule in rules) > 1:
-        raise CriterionError("stop= holds NoGain more than once, and a run sets rows aside once. Give one of them.")
+    twice = [name_of(rule) for rule in rules if holds_rows_out(rule)]
+    if len(twice) > 1:
+        held = f"{twice[0]} more than once" if twice[0] == twice[1] else f"{twice[0]} and {twice[1]}"
+        raise CriterionError(f"stop= holds {held}, and a run sets rows aside once. Give one of them.")
     return rules
 
 
-def reason_to_stop(rules: Sequence[Stop], history: xr.Dataset) -> str | None:
-    """What the first rule that wants to stop says.
+def holds_rows_out(rule: Stop) -> TypeGuard[StopRule]:
+    """Whether a rule says itself which labeled rows it holds out."""
+    return isinstance(rule, StopRule) and type(rule).held_out is not StopRule.held_out
+
+
+def name_of(rule: Stop) -> str:
+    """Its function's or its class's name."""
+    return str(getattr(rule, "__name__", type(rule).__name__))
+
+
+def first_reason(rules: Sequence[Stop], history: xr.Dataset) -> tuple[str, str] | None:
+    """What the first rule that wants to stop says, and the rule's name.
 
     Raises
     ------
@@ -251,33 +304,42 @@ def reason_to_stop(rules: Sequence[Stop], history: xr.Dataset) -> str | None:
             continue
         if not isinstance(reason, str) or not reason.strip():
             raise CriterionError(f"A rule in stop= returned {reason!r}. Return a sentence that says why to stop, or None.")
-        return reason
+        return reason, name_of(rule)
     return None
 
 
-def rows_aside(rules: Sequence[Stop], problem: Problem, rng: np.random.Generator) -> np.ndarray:
-    """Positions of the labeled rows that `NoGain` sets aside; none without it.
+def rows_to_hold_out(rules: Sequence[Stop], problem: Problem, rng: np.random.Generator) -> np.ndarray:
+    """Positions of the labeled rows that a rule holds out, ascending; none where no rule does.
 
     Raises
     ------
     RowError, LabelError
         Rows are not labeled, or D would be left without one of its classes.
     """
-    rule = next((rule for rule in rules if isinstance(rule, NoGain)), None)
+    nobody = np.empty(0, dtype=int)
+    rule = next(filter(holds_rows_out, rules), None)
     if rule is None:
-        return np.empty(0, dtype=int)
-    labeled = problem.labeled
-    positions = problem.positions(rule.positions(labeled, rng), "NoGain(rows=)")
-    strange = np.setdiff1d(positions, labeled.positions)
-    if strange.size:
-        raise RowError(f"NoGain(rows=) names rows {strange[:5].tolist()}, which have no label. Name labeled rows.")
-    if not positions.size:
-        raise RowError(f"NoGain(rows={rule.rows}) is less than a row of any class. Give a larger share, or positions.")
-    lost = np.setdiff1d(labeled.codes, labeled.without(positions).codes)
+        return nobody
+    labeled, name = problem.labeled, name_of(rule)
+    rows = np.asarray(rule.held_out(labeled, rng))
+    if not rows.size:
+        return nobody
+    _check_labeled(problem.positions(rows, f"{name}.held_out"), labeled, f"{name}.held_out")
+    lost = np.setdiff1d(labeled.codes, labeled.without(rows).codes)
     if lost.size:
         names = ", ".join(map(str, problem.classes.names[lost]))
-        raise LabelError(f"NoGain(rows=) leaves no labeled row of class {names}. Leave one of each class in D.")
-    return positions
+        raise LabelError(f"{name} leaves no labeled row of class {names}. Leave one of each class in D.")
+    return np.sort(rows)
+
+
+def _check_labeled(rows: np.ndarray, labeled: Labeled, what: str) -> None:
+    """All are labeled, none is named twice."""
+    strange = np.setdiff1d(rows, labeled.positions)
+    if strange.size:
+        raise RowError(f"{what} names rows {strange[:5].tolist()}, which have no label. Name labeled rows.")
+    names, counts = np.unique(rows, return_counts=True)
+    if (counts > 1).any():
+        raise RowError(f"{what} names rows {names[counts > 1][:5].tolist()} more than once. Name each once.")
 
 
 def _is_count(value: Any, least: int) -> bool:

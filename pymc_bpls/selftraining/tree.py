@@ -1,37 +1,44 @@
-"""What a self-training run did, as a DataTree, and back from it to go on."""
+"""A run of self-training as a DataTree, which can be written to a file: everything of it is written and read here.
+
+| group | what it holds |
+|---|---|
+| `/` | attrs: `version` of this layout, how the run was made, `stop_kind`, `stop_rule`, `stop_reason`, `verdict` |
+| `/history` | the pseudo-labels in the order in which they were added, over `step` |
+| `/curve` | what is known of the model with `n_pseudo` pseudo-labels; 0 is the supervised baseline |
+| `/members` | of a set: dim θ of each member, log p(D) and which one predicts along the run |
+| `/final`, `/unconstrained` | the last mode, by variable and in θ |
+| `/labeled` | D: rows, labels and weights, the pseudo-labeled rows last |
+| `/held_out`, `/test` | labeled rows that a stop rule held out; test rows, and whether the first and the last model are right |
+| `/state` | where the next round starts from: the mode that refits share, or Gaussians by `k`; attrs: the random generator |
+
+Files without `version` have neither `stop_kind` nor `rule`, and are read as well.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import xarray as xr
 
+from pymc_bpls.approximations.gaussian import Gaussian, Sites
 from pymc_bpls.errors import BPLSError, CriterionError
+from pymc_bpls.model.density import Parameters
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.model.table import Labeled
+from pymc_bpls.scoring.scorer import Warm
+from pymc_bpls.selftraining.ending import Ending
+from pymc_bpls.selftraining.held_out import HeldOut
+from pymc_bpls.selftraining.history import History, verdict
 
-
-@dataclass
-class History:
-    """What a run did: one entry a pseudo-label, one a model."""
-
-    steps: list[dict[str, Any]] = field(default_factory=list)
-    models: list[dict[str, Any]] = field(default_factory=list)
-    right: list[np.ndarray] = field(default_factory=list)
-
-    def with_steps(self, steps: list[dict[str, Any]]) -> History:
-        """It and the pseudo-labels of one more round."""
-        return replace(self, steps=[*self.steps, *steps])
-
-    def with_model(self, model: dict[str, Any], right: np.ndarray | None) -> History:
-        """It and one more model, with which test rows that model predicts right."""
-        return replace(self, models=[*self.models, model], right=self.right if right is None else [*self.right, right])
-
-
+#: Of the layout; 1 added itself, `stop_kind`, `stop_rule` and `rule`.
+VERSION = 1
+#: What a run keeps in place of a function that cannot be kept.
+CALLABLE = "a function of the score"
 #: What is known of each model along a run.
 CURVE = {
     "accuracy": "share of test rows predicted right",
@@ -42,42 +49,211 @@ CURVE = {
     "weight": "sum of the weights of D's rows",
     "held_out_log_score": "mean log probability of the labels of labeled rows that were set aside",
 }
-_OF_TEST_ROWS = ("accuracy", "log_score", "won", "lost")
+#: Those of them that test rows say, which no stop rule sees.
+OF_TEST_ROWS = ("accuracy", "log_score", "won", "lost")
+_STEP: dict[str, type] = {"candidate": int, "code": int, "score": float, "gap": float, "round": int, "n_labeled": int}
+_OF_THE_END = ("version", "stop_kind", "stop_rule", "stop_reason", "verdict")
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How a run was made. Criteria and rules are names here: an object of one's own is given again to go on.
+
+    `pseudo_weight` is None where a function gave it, `class_balance` where no shares were asked for, `model_rule` for a single
+    model. `notes` are attrs that somebody else wrote.
+    """
+
+    criterion: str
+    approximation: str
+    expansion: str
+    labels: str
+    batch_size: int
+    pseudo_weight: float | None
+    class_balance: np.ndarray | None
+    model_rule: str | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    def attrs(self) -> dict[str, Any]:
+        """As attributes of a file."""
+        return {
+            **self.notes,
+            "criterion": self.criterion,
+            "approximation": self.approximation,
+            "expansion": self.expansion,
+            "labels": self.labels,
+            "batch_size": self.batch_size,
+            "pseudo_weight": CALLABLE if self.pseudo_weight is None else self.pseudo_weight,
+            "class_balance": "none" if self.class_balance is None else self.class_balance.tolist(),
+            **({} if self.model_rule is None else {"rule": self.model_rule}),
+        }
+
+    @classmethod
+    def read(cls, attrs: Mapping[Any, Any]) -> RunSettings:
+        """Back from them."""
+        weight, shares = attrs["pseudo_weight"], attrs["class_balance"]
+        read = cls(
+            criterion=str(attrs["criterion"]),
+            approximation=str(attrs["approximation"]),
+            expansion=str(attrs["expansion"]),
+            labels=str(attrs["labels"]),
+            batch_size=int(attrs["batch_size"]),
+            pseudo_weight=None if isinstance(weight, str) and weight == CALLABLE else float(weight),
+            class_balance=None if isinstance(shares, str) else np.asarray(shares, dtype=float),
+            model_rule=str(attrs["rule"]) if "rule" in attrs else None,
+        )
+        known = {*read.attrs(), "table", *_OF_THE_END}
+        notes = {str(name): value for name, value in attrs.items() if name not in known}
+        return replace(read, notes=notes)
+
+
+@dataclass(frozen=True)
+class RunMembers:
+    """The members of a set that was trained: their names and dim θ."""
+
+    names: tuple[str, ...]
+    dimension: np.ndarray
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """A run that is over: everything that it takes to show it, to audit it, and to go on with it.
+
+    Attributes
+    ----------
+    labeled : Labeled
+        D with its pseudo-labels, which come last.
+    theta : ndarray, shape (q,)
+        The last mode.
+    warm : ndarray, or dict of int to Gaussian, or None
+        Where the next round's refits start from.
+    random_state : mapping
+        Of the generator, after the draws of the last round.
+    test, held_out : HeldOut or None
+        Test rows, and labeled rows that a stop rule held out.
+    """
+
+    settings: RunSettings
+    history: History
+    labeled: Labeled
+    theta: np.ndarray
+    warm: Warm
+    random_state: Mapping[str, Any]
+    ending: Ending
+    test: HeldOut | None = None
+    held_out: HeldOut | None = None
+    members: RunMembers | None = None
+
+    @property
+    def n_added(self) -> int:
+        """How many rows of D are pseudo-labeled."""
+        return len(self.history.steps)
+
+    def first(self, n_added: int) -> Labeled:
+        """D with the first so many pseudo-labels."""
+        n = len(self.labeled) - self.n_added + n_added
+        return Labeled(self.labeled.positions[:n], self.labeled.codes[:n], self.labeled.weights[:n])
+
+
+@dataclass(frozen=True)
+class RunTables:
+    """A run as a figure or a summary shows it, which needs no model.
+
+    `labels` are those of the labeled rows that the run started from; `theta` is the last mode, of `parameters`.
+    """
+
+    criterion: str
+    approximation: str
+    verdict: str
+    stop_reason: str
+    history: xr.Dataset
+    curve: xr.Dataset
+    labels: np.ndarray
+    n_test: int
+    n_held_out: int
+    theta: np.ndarray
+    parameters: tuple[str, ...]
+
+
+def is_run(value: Any) -> TypeGuard[xr.DataTree]:
+    """Whether it is what `self_train` returned."""
+    return isinstance(value, xr.DataTree) and {"history", "curve"} <= set(value.children)
+
+
+def write_run(run: SavedRun, problem: Problem, parameters: Parameters) -> xr.DataTree:
+    """A run as a tree; `parameters` are those of the model whose mode its θ is."""
+    end = {"version": VERSION, "stop_reason": run.ending.reason, "verdict": verdict(run.history)}
+    end |= {name: said for name, said in (("stop_kind", run.ending.kind), ("stop_rule", run.ending.rule)) if said is not None}
+    theta = xr.Dataset({"mode": ("parameter", run.theta)}, coords={"parameter": list(parameters.labels)})
+    groups = {
+        "/": xr.Dataset(attrs={**run.settings.attrs(), "table": problem.fingerprint, **end}),
+        "/history": history_dataset(run.history, problem),
+        "/curve": curve_dataset(run.history),
+        "/final": parameters.named(run.theta),
+        "/unconstrained": theta,
+        "/labeled": _labeled_dataset(run.labeled, problem),
+        "/state": _warm_dataset(run.warm).assign_attrs(random_state=_json(run.random_state)),
+    }
+    if run.members is not None:
+        groups["/members"] = _members_dataset(run.members, run.history)
+    if run.held_out is not None:
+        groups["/held_out"] = _rows_dataset(run.held_out, problem)
+    if run.test is not None and run.history.right:
+        right = {"right_before": run.history.right[0], "right_after": run.history.right[-1]}
+        groups["/test"] = _rows_dataset(run.test, problem).assign({name: ("row", rows) for name, rows in right.items()})
+    return xr.DataTree.from_dict(groups)
+
+
+def read_run(run: xr.DataTree, problem: Problem) -> SavedRun:
+    """A run of this table and model back from its tree.
+
+    Raises
+    ------
+    CriterionError
+        It is a run of another table or model, of a later layout, or not as `self_train` left it.
+    """
+    if getattr(run, "attrs", {}).get("table") != problem.fingerprint:
+        raise CriterionError("run= is no run of this table and model. Give what self_train returned to the BPLS that made it.")
+    with _as_it_was_left():
+        if int(run.attrs.get("version", 0)) > VERSION:
+            raise CriterionError("run= was written by a later version of this package. Read it with that one.")
+        return _read(run, problem)
+
+
+def read_tables(run: xr.DataTree) -> RunTables:
+    """What figures and summaries show of a run."""
+    history, labels = run["history"].to_dataset(), run["labeled"]["label"].to_numpy()
+    return RunTables(
+        criterion=str(run.attrs["criterion"]),
+        approximation=str(run.attrs["approximation"]),
+        verdict=str(run.attrs["verdict"]),
+        stop_reason=str(run.attrs["stop_reason"]),
+        history=history,
+        curve=run["curve"].to_dataset(),
+        labels=labels[: len(labels) - history.sizes["step"]],
+        n_test=run["test"].sizes["row"] if "test" in run else 0,
+        n_held_out=run["held_out"].sizes["row"] if "held_out" in run else 0,
+        theta=run["unconstrained"]["mode"].to_numpy(),
+        parameters=tuple(run["unconstrained"]["parameter"].to_numpy().tolist()),
+    )
 
 
 def history_dataset(history: History, problem: Problem) -> xr.Dataset:
     """The pseudo-labels in the order in which they were added, over `step`."""
-    columns = ("candidate", "code", "score", "gap", "round", "n_labeled")
-    kinds = (int, int, float, float, int, int)
     table: dict[str, np.ndarray] = {
-        name: np.array([step[name] for step in history.steps], dtype=kind) for name, kind in zip(columns, kinds, strict=True)
+        name: np.array([step[name] for step in history.steps], dtype=kind) for name, kind in _STEP.items()
     }
-    names = problem.classes.names
+    labels = problem.classes.names[table.pop("code")]
     members = [step["decided_by"] for step in history.steps if "decided_by" in step]
     dataset = xr.Dataset(
         {
-            "candidate": ("step", table["candidate"]),
-            "pseudo_label": ("step", names[table["code"]]),
-            **{name: ("step", table[name]) for name in columns[2:]},
+            "candidate": ("step", table.pop("candidate")),
+            "pseudo_label": ("step", labels),
+            **{name: ("step", values) for name, values in table.items()},
             **({"decided_by": ("step", np.array(members))} if members else {}),
         },
         coords={"step": np.arange(1, len(history.steps) + 1)},
     )
-    return dataset.assign_coords({problem.index_name: ("step", problem.table.index[table["candidate"]])})
-
-
-def members_dataset(history: History, names: Sequence[str], dimension: np.ndarray) -> xr.Dataset:
-    """Of each member of a set dim θ, and along the run log p(D), pseudo-labels included, and which one predicts."""
-    log_evidence = np.array([model["member_log_evidence"] for model in history.models])
-    predicts = [names[model["predictor"]] for model in history.models]
-    return xr.Dataset(
-        {
-            "dimension": ("member", dimension),
-            "log_evidence": (("n_pseudo", "member"), log_evidence),
-            "predictor": ("n_pseudo", np.array(predicts)),
-        },
-        coords={"n_pseudo": [model["n_pseudo"] for model in history.models], "member": list(names)},
-    )
+    return dataset.assign_coords({problem.index_name: ("step", problem.table.index[dataset["candidate"].to_numpy()])})
 
 
 def curve_dataset(history: History) -> xr.Dataset:
@@ -90,60 +266,60 @@ def curve_dataset(history: History) -> xr.Dataset:
     )
 
 
-def seen_by_rules(history: History, problem: Problem, criterion: str) -> xr.Dataset:
-    """What stop rules see: the history, and the curve without the test rows."""
-    curve = curve_dataset(history).drop_vars(_OF_TEST_ROWS, errors="ignore")
-    return history_dataset(history, problem).merge(curve).assign_attrs(criterion=criterion)
-
-
-def won_and_lost(before: np.ndarray, after: np.ndarray) -> tuple[int, int]:
-    """How many rows only the second of two models predicts right, and how many only the first."""
-    return int((after & ~before).sum()), int((before & ~after).sum())
-
-
-def verdict(history: History) -> str:
-    """Whether the last model predicts the test rows better than the supervised one, in one sentence.
-
-    Both models are judged on the same rows, so that only rows that one of them predicts right count (McNemar).
-    """
-    if not history.right:
-        return "No test rows were given, so whether self-training helped is unknown."
-    before, after = history.right[0], history.right[-1]
-    won, lost = won_and_lost(before, after)
-    text = (
-        f"Test accuracy is {after.mean():.3f} with {history.models[-1]['n_pseudo']} pseudo-labels and {before.mean():.3f} "
-        f"without ({won} of {len(after)} rows won, {lost} lost)"
-    )
-    if abs(won - lost) <= 1.96 * np.sqrt(won + lost):
-        return f"{text}: nothing was gained beyond chance."
-    return f"{text}: self-training {'helped' if won > lost else 'did harm'}."
-
-
-def labeled_dataset(labeled: Labeled, problem: Problem) -> xr.Dataset:
-    """D: its rows, labels and weights, the pseudo-labeled rows last and in the order in which they came."""
-    return xr.Dataset(
-        {"label": ("row", problem.classes.names[labeled.codes]), "weight": ("row", labeled.weights)},
-        coords={
-            "row": labeled.positions,
-            problem.index_name: ("row", problem.table.index[labeled.positions]),
-        },
-    )
-
-
-def held_out_dataset(positions: np.ndarray, codes: np.ndarray, history: History, problem: Problem) -> xr.Dataset:
-    """The test rows, their classes, and whether the supervised and the last model predict them right."""
+def _members_dataset(members: RunMembers, history: History) -> xr.Dataset:
+    log_evidence = np.array([model["member_log_evidence"] for model in history.models])
+    predicts = [members.names[model["predictor"]] for model in history.models]
     return xr.Dataset(
         {
-            "label": ("row", problem.classes.names[codes]),
-            "right_before": ("row", history.right[0]),
-            "right_after": ("row", history.right[-1]),
+            "dimension": ("member", members.dimension),
+            "log_evidence": (("n_pseudo", "member"), log_evidence),
+            "predictor": ("n_pseudo", np.array(predicts)),
         },
-        coords={"row": positions},
+        coords={"n_pseudo": [model["n_pseudo"] for model in history.models], "member": list(members.names)},
     )
+
+
+def _labeled_dataset(labeled: Labeled, problem: Problem) -> xr.Dataset:
+    index = problem.table.index[labeled.positions]
+    return xr.Dataset(
+        {"label": ("row", problem.classes.names[labeled.codes]), "weight": ("row", labeled.weights)},
+        coords={"row": labeled.positions, problem.index_name: ("row", index)},
+    )
+
+
+def _rows_dataset(rows: HeldOut, problem: Problem) -> xr.Dataset:
+    return xr.Dataset({"label": ("row", problem.classes.names[rows.codes])}, coords={"row": rows.positions})
+
+
+def _warm_dataset(warm: Warm) -> xr.Dataset:
+    if warm is None:
+        return xr.Dataset()
+    if isinstance(warm, np.ndarray):
+        return xr.Dataset({"shared": ("parameter", warm)})
+    fits = list(warm.values())
+    dataset = xr.Dataset(
+        {
+            "mean": (("k", "parameter"), np.stack([q.mean for q in fits])),
+            "covariance": (("k", "parameter", "parameter_bis"), np.stack([q.covariance for q in fits])),
+        },
+        coords={"k": list(warm)},
+    )
+    sites = [q.sites for q in fits if q.sites is not None]
+    if not sites:
+        return dataset
+    return dataset.assign(
+        tau=(("k", "site"), np.stack([each.tau for each in sites])),
+        nu=(("k", "site"), np.stack([each.nu for each in sites])),
+        rows=("k", [len(each.labeled) for each in sites]),
+    )
+
+
+def _json(random_state: Mapping[str, Any]) -> str:
+    return json.dumps(random_state, default=lambda array: array.tolist())
 
 
 @contextmanager
-def unedited() -> Iterator[None]:
+def _as_it_was_left() -> Iterator[None]:
     """Say so where a run lacks what every run has, or holds what none does."""
     try:
         yield
@@ -155,46 +331,48 @@ def unedited() -> Iterator[None]:
         ) from error
 
 
-def check_table(run: xr.DataTree, problem: Problem) -> None:
-    """Refuse a run that was made on another table or with another model."""
-    if getattr(run, "attrs", {}).get("table") != problem.fingerprint:
-        raise CriterionError("run= is no run of this table and model. Give what self_train returned to the BPLS that made it.")
+def _read(run: xr.DataTree, problem: Problem) -> SavedRun:
+    rows = run["labeled"].to_dataset()
+    labeled = Labeled(rows["row"].to_numpy(), problem.codes(rows["label"].to_numpy()), rows["weight"].to_numpy())
+    test, held_out = (_read_rows(run, group, problem) for group in ("test", "held_out"))
+    history = _read_history(run, problem)
+    start = problem.labeled if held_out is None else problem.labeled.without(held_out.positions)
+    _check_rows(history, labeled, start)
+    attrs = run.attrs
+    kind, rule = (str(attrs[name]) if name in attrs else None for name in ("stop_kind", "stop_rule"))
+    return SavedRun(
+        settings=RunSettings.read(attrs),
+        history=history,
+        labeled=labeled,
+        theta=run["unconstrained"]["mode"].to_numpy(),
+        warm=_read_warm(run["state"].to_dataset(), labeled),
+        random_state=json.loads(run["state"].attrs["random_state"]),
+        ending=Ending(kind, str(attrs["stop_reason"]), rule),
+        test=test,
+        held_out=held_out,
+        members=_read_members(run),
+    )
 
 
-def start_of(run: xr.DataTree, problem: Problem) -> Labeled:
-    """D as the run began: the labeled rows that it did not set aside."""
-    return problem.labeled.without(run["held_out"]["row"].to_numpy()) if "held_out" in run else problem.labeled
+def _read_rows(run: xr.DataTree, group: str, problem: Problem) -> HeldOut | None:
+    if group not in run:
+        return None
+    return HeldOut(run[group]["row"].to_numpy(), problem.codes(run[group]["label"].to_numpy()))
 
 
-def read_history(run: xr.DataTree, problem: Problem) -> tuple[History, Labeled]:
-    """The history of a run and D as it left it.
+def _read_members(run: xr.DataTree) -> RunMembers | None:
+    if "members" not in run:
+        return None
+    return RunMembers(tuple(run["members"]["member"].to_numpy().tolist()), run["members"]["dimension"].to_numpy())
 
-    Raises
-    ------
-    CriterionError
-        The run is not one of this model's table.
-    """
-    try:
-        steps, curve, rows = (run[group].to_dataset() for group in ("history", "curve", "labeled"))
-        codes = problem.codes(steps["pseudo_label"].to_numpy())
-        labeled = Labeled(rows["row"].to_numpy(), problem.codes(rows["label"].to_numpy()), rows["weight"].to_numpy())
-    except (KeyError, TypeError) as error:
-        raise CriterionError(f"run= lacks {error}, so it is no run of this model. Give what self_train returned.") from None
-    start = start_of(run, problem)
-    same = np.array_equal(labeled.positions[: len(start)], start.positions)
-    if not same or len(labeled) != len(start) + len(codes):
-        raise CriterionError(
-            f"run= started from other labeled rows than the {len(start)} of this table. Resume it with the BPLS that made it."
-        )
-    added, candidates = labeled.positions[len(start) :], steps["candidate"].to_numpy()
-    if not np.array_equal(added, candidates) or len(np.unique(labeled.positions)) < len(labeled):
-        raise CriterionError(
-            "run= names other pseudo-labeled rows in /labeled than in /history, or a row twice. Give what self_train returned."
-        )
-    kept = [name for name in ("candidate", "score", "gap", "round", "n_labeled", "decided_by") if name in steps]
-    columns = {name: steps[name].to_numpy().tolist() for name in kept}
+
+def _read_history(run: xr.DataTree, problem: Problem) -> History:
+    steps, curve = run["history"].to_dataset(), run["curve"].to_dataset()
+    names = [name for name in (*_STEP, "decided_by") if name in steps]
+    columns = {name: steps[name].to_numpy().tolist() for name in names}
+    columns["code"] = problem.codes(steps["pseudo_label"].to_numpy()).tolist()
     entries = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-    models = [{"n_pseudo": int(n)} for n in curve["n_pseudo"].to_numpy()]
+    models: list[dict[str, Any]] = [{"n_pseudo": int(n)} for n in curve["n_pseudo"].to_numpy()]
     for name in curve.data_vars:
         for model, value in zip(models, curve[name].to_numpy().tolist(), strict=True):
             model[str(name)] = value
@@ -203,7 +381,53 @@ def read_history(run: xr.DataTree, problem: Problem) -> tuple[History, Labeled]:
         order = members["member"].to_numpy().tolist()
         for model, evidence, name in zip(models, members["log_evidence"].to_numpy(), members["predictor"].values, strict=True):
             model |= {"member_log_evidence": evidence, "predictor": order.index(str(name))}
-    history = History([{**entry, "code": int(code)} for entry, code in zip(entries, codes, strict=True)], models)
-    if "test" in run:
-        history.right.extend(run["test"][name].to_numpy() for name in ("right_before", "right_after"))
-    return history, labeled
+    right = [run["test"][name].to_numpy() for name in ("right_before", "right_after")] if "test" in run else []
+    return History(entries, models, right)
+
+
+def _check_rows(history: History, labeled: Labeled, start: Labeled) -> None:
+    """D is the labeled rows that the run began with, then the pseudo-labeled ones of its history, none twice."""
+    n = len(start)
+    if not np.array_equal(labeled.positions[:n], start.positions) or len(labeled) != n + len(history.steps):
+        raise CriterionError(
+            f"run= started from other labeled rows than the {n} of this table. Resume it with the BPLS that made it."
+        )
+    added = [step["candidate"] for step in history.steps]
+    if labeled.positions[n:].tolist() != added or len(np.unique(labeled.positions)) < len(labeled):
+        raise CriterionError(
+            "run= names other pseudo-labeled rows in /labeled than in /history, or a row twice. Give what self_train returned."
+        )
+
+
+def _read_warm(state: xr.Dataset, labeled: Labeled) -> Warm:
+    if "shared" in state:
+        return state["shared"].to_numpy()
+    if "mean" not in state:
+        return None
+    return {int(k): _read_gaussian(state.sel(k=k), labeled) for k in state["k"].to_numpy()}
+
+
+def _read_gaussian(state: xr.Dataset, labeled: Labeled) -> Gaussian:
+    sites = None
+    if "tau" in state:
+        n = int(state["rows"])
+        D = Labeled(labeled.positions[:n], labeled.codes[:n], labeled.weights[:n])
+        sites = Sites(D, state["tau"].to_numpy(), state["nu"].to_numpy())
+    return Gaussian(state["mean"].to_numpy(), state["covariance"].to_numpy(), sites=sites)
+
+
+def generator_at(random_state: Mapping[str, Any]) -> np.random.Generator:
+    """A generator that goes on where one was.
+
+    Raises
+    ------
+    CriterionError
+        It is none of NumPy's, or the state is none of its own.
+    """
+    with _as_it_was_left():
+        name = random_state["bit_generator"]
+        if not hasattr(np.random, name):
+            raise CriterionError(f"The run drew random numbers by {name}, which is none of NumPy's. Give random_seed= again.")
+        bits = getattr(np.random, name)()
+        bits.state = random_state
+        return np.random.Generator(bits)

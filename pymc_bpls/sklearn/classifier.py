@@ -20,7 +20,6 @@ from sklearn.metrics import check_scoring, log_loss
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pymc_bpls.audit.sentences import plus_minus
 from pymc_bpls.bpls import BPLS
 from pymc_bpls.errors import CriterionError, LabelError, ModelError
 from pymc_bpls.model.density import NO_ROW
@@ -29,8 +28,9 @@ from pymc_bpls.rules.label_rules import LabelRule
 from pymc_bpls.scoring.criteria import Criterion
 from pymc_bpls.scoring.settings import find_settings
 from pymc_bpls.selftraining.run import Stop
-from pymc_bpls.selftraining.tree import read_history
+from pymc_bpls.selftraining.tree import RunTables, read_run, read_tables
 from pymc_bpls.sklearn.folds import LabeledKFold, encode, read_labels
+from pymc_bpls.text.numbers import plus_minus
 
 BuildModel = Callable[[np.ndarray, np.ndarray], pm.Model]
 
@@ -188,6 +188,7 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
             progressbar=self.progressbar,
         )
         self._fit_log_p = pls._scorer.predictive.log_probabilities(self._theta, np.arange(len(X)))
+        self._fit_labeled = read_run(self.run_, pls._problem).labeled
         self._describe_run(labels, known)
         return self
 
@@ -257,7 +258,11 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def _theta(self) -> np.ndarray:
-        return self.run_["unconstrained"]["mode"].to_numpy()
+        return self._tables.theta
+
+    @property
+    def _tables(self) -> RunTables:
+        return read_tables(self.run_)
 
     def _declare(self, X: np.ndarray, codes: np.ndarray) -> BPLS:
         if callable(self.predictor):
@@ -271,19 +276,20 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
         return pls
 
     def _describe_run(self, labels: np.ndarray, known: np.ndarray) -> None:
-        history = self.run_["history"]
+        tables = self._tables
+        history = tables.history
         rows, rounds = history["candidate"].to_numpy(), history["round"].to_numpy()
         self.transduction_ = labels.copy()
         self.transduction_[rows] = history["pseudo_label"].to_numpy()
         self.labeled_iter_ = np.where(known, 0, -1)
         self.labeled_iter_[rows] = rounds
         self.n_iter_ = int(rounds.max(initial=0))
-        self.termination_condition_ = "no row is unlabeled" if known.all() else str(self.run_.attrs["stop_reason"])
+        self.termination_condition_ = "no row is unlabeled" if known.all() else tables.stop_reason
 
     def _check_unchanged(self, pls: BPLS) -> None:
         """The parameters are those of the fit, and the training rows are predicted as they were."""
-        fitted = self.run_["unconstrained"]["parameter"].to_numpy().tolist()
-        if list(pls._problem.density.parameters.labels) != fitted:
+        fitted = self._tables.parameters
+        if tuple(pls._problem.density.parameters.labels) != fitted:
             raise ModelError(
                 f"The model has {len(fitted)} parameters in fit and {pls._problem.density.dimension} with new rows, as where "
                 "each row has its own. Such a model predicts rows of its table only: put them into fit, see transduction_."
@@ -300,8 +306,7 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
         if self.predictor == "map":
             return scorer.predictive.log_probabilities(self._theta, positions)
         settings = find_settings(self.criterion, self.approximation, self.expansion, self.labels, None)
-        _, labeled = read_history(self.run_, pls._problem)
-        return scorer.log_probabilities(scorer.base(settings, labeled, self._theta), positions)
+        return scorer.log_probabilities(scorer.base(settings, self._fit_labeled, self._theta), positions)
 
 
 def cross_validate_labeled(

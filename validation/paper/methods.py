@@ -10,8 +10,9 @@ from pymc_bpls.engine.mode import Mode
 from pymc_bpls.rules.label_rules import find_rule
 from pymc_bpls.scoring.criteria import FITTED, LAPLACE, Criterion, FitCriterion
 from pymc_bpls.scoring.scorer import Settings
-from pymc_bpls.selftraining.run import FAILED, INTERRUPTED, HeldOut, Plan, Run
-from pymc_bpls.selftraining.tree import History
+from pymc_bpls.selftraining.held_out import HeldOut
+from pymc_bpls.selftraining.history import History
+from pymc_bpls.selftraining.run import Plan, Run
 from validation.paper.curves import Curve
 from validation.paper.settings import EP, IBPLS, MARGINAL, PPP, PROBABILITY, RANDOM, REFERENCE, UBPLS, VARIANCE
 from validation.paper.settings import LIKELIHOOD as MAX_MAX
@@ -50,11 +51,11 @@ def self_train(method: str, declared: Declared, split: Split, fresh: np.ndarray,
         assert run.mode is not None
         left_out.append(left_out_score(run.mode, design, y))
 
-    reason = run.go(note)
-    if reason == INTERRUPTED:
+    ending = run.go(note)
+    if ending.kind == "interrupted":
         raise KeyboardInterrupt
-    if FAILED in reason:
-        raise RuntimeError(f"{method}: {reason}")
+    if ending.kind == "failed":
+        raise RuntimeError(f"{method}: {ending.reason}")
     history, n_test = run.history, len(split.test.positions)
     return Curve(
         order=np.array([step["candidate"] for step in history.steps], dtype=int),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_bpls.model.table import Labeled
-from pymc_bpls.selftraining.run import HeldOut
+from pymc_bpls.selftraining.held_out import HeldOut
 
 TEST_SHARE = 0.5
 

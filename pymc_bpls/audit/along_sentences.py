@@ -1,0 +1,64 @@
+"""What an audit along a run says: a sentence for each question that it answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+from scipy.stats import linregress, t
+
+from pymc_bpls.text.numbers import plus_minus
+
+_FEWEST_FOR_SLOPE = 3
+#: Instead of `of_ends`, where there is nothing to compare with.
+INTERRUPTED = "Interrupted before exact selection was run, so that the last models are not compared."
+
+
+def of_reference(along: xr.Dataset, reasons: list[str]) -> str:
+    """Is the reference to be trusted?"""
+    n, bad = along.sizes["step"], int((along["reliable"] == 0).sum())
+    if bad:
+        return f"Not reliable: the reference is doubtful in {bad} of {n} audited rounds ({reasons[0]})."
+    return f"The reference is reliable in all {n} audited rounds."
+
+
+def of_growth(along: xr.Dataset) -> str:
+    """Does Laplace's ppp get better as D grows?"""
+    if "ppp" not in along["criterion"]:
+        return "Laplace's ppp was not audited, so that its growth with D is unknown."
+    of_ppp, n = along.sel(criterion="ppp"), along["n_labeled"].to_numpy()
+    error, spread = of_ppp["max_centred"].to_numpy(), of_ppp["max_centred_mcse"].to_numpy()
+    if len(n) < _FEWEST_FOR_SLOPE or not (error > 0).all():
+        return "Too few rounds were audited to say whether Laplace's ppp gets better as D grows."
+    fit = linregress(np.log(n), np.log(error))
+    change = "does not change clearly"
+    if abs(fit.slope) > t.ppf(0.975, len(n) - 2) * fit.stderr:
+        change = "falls" if fit.slope < 0 else "grows"
+    return (
+        f"As D grows from {n[0]} to {n[-1]} rows the largest error of Laplace's ppp {change}: from "
+        f"{plus_minus(error[0], spread[0])} to {plus_minus(error[-1], spread[-1])}, "
+        f"slope {plus_minus(float(fit.slope), float(fit.stderr))} in log-log."
+    )
+
+
+def of_regret(along: xr.Dataset, n_rounds: int) -> str:
+    """Does regret add up?"""
+    regret, error = along["run_regret"].to_numpy(), along["run_regret_mcse"].to_numpy()
+    total = plus_minus(float(regret.sum()), float(np.sqrt((error**2).sum())))
+    same = int((regret <= 2 * error).sum())
+    return (
+        f"In the {len(regret)} audited rounds of {n_rounds} the run's own choices lose {total} of log PPP together; {same} of "
+        f"{len(regret)} choices are the exact best candidate or not told from it."
+    )
+
+
+def of_ends(final: xr.Dataset) -> str:
+    """Would exact selection have ended with another model?"""
+    added, same = int(final["n_added"]), int(final["n_same_added"])
+    rows, different = int(final["n_rows"]), int(final["n_predicted_differently"])
+    kind = "test rows" if "run_accuracy" in final else "rows of the pool"
+    text = (
+        f"Exact selection adds {same} of the run's {added} pseudo-labels; its last model predicts {different} of {rows} {kind} "
+    )
+    if "run_accuracy" not in final:
+        return f"{text}differently."
+    return f"{text}differently (accuracy {float(final['exact_accuracy']):.3f} against {float(final['run_accuracy']):.3f})."

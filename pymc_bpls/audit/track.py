@@ -1,0 +1,74 @@
+"""A run of self-training as an audit walks along it: D and the candidates left at every step, and how the run went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from pymc_bpls.errors import CriterionError
+from pymc_bpls.model.table import Labeled
+from pymc_bpls.rules.label_rules import LabelRule
+from pymc_bpls.scoring.scorer import Scorer, Settings
+from pymc_bpls.scoring.settings import find_settings
+from pymc_bpls.selftraining.resuming import label_rule_again
+from pymc_bpls.selftraining.run import ClassBalance, Plan
+from pymc_bpls.selftraining.tree import SavedRun, read_run
+
+
+@dataclass(frozen=True)
+class Track:
+    """A run that is over, with the scorer and the plan by which exact selection does it again."""
+
+    scorer: Scorer
+    settings: Settings
+    plan: Plan
+    pool: np.ndarray
+    run: SavedRun
+
+    @property
+    def start(self) -> Labeled:
+        """D without pseudo-labels."""
+        return self.run.first(0)
+
+    @property
+    def n_rounds(self) -> int:
+        """How many rounds the run did."""
+        return int(self.run.history.steps[-1]["round"])
+
+    def at(self, step: int) -> tuple[Labeled, np.ndarray]:
+        """D and the candidates left with `step` pseudo-labels."""
+        D = self.run.first(step)
+        return D, np.setdiff1d(self.pool, D.positions)
+
+    def rounds(self, every: int) -> list[int]:
+        """The steps at which every so many rounds began, as long as there was something to choose between."""
+        numbers = np.array([step["round"] for step in self.run.history.steps], dtype=int)
+        begun = np.flatnonzero(np.r_[True, np.diff(numbers) > 0]) if len(numbers) else np.empty(0, int)
+        steps = [int(step) for step in begun[::every] if len(self.pool) - step > 1]
+        if not steps:
+            raise CriterionError("run= has no round with a choice to audit. Give a run that added pseudo-labels.")
+        return steps
+
+
+def read_track(run: xr.DataTree, scorer: Scorer, labels: LabelRule | None = None) -> Track:
+    """A run as `self_train` returned it; where a function weighted its pseudo-labels, exact selection takes their mean weight.
+
+    Raises
+    ------
+    CriterionError
+        It is none of this model's table, or its label rule is one of the user's own and is not given.
+    """
+    problem, saved = scorer.problem, read_run(run, scorer.problem)
+    made_by, test = saved.settings, saved.test
+    settings = find_settings("ppp", "vi", "map", label_rule_again(made_by.labels, labels), None)
+    inside = test is not None and len(test.positions) > 0 and test.positions.max() < problem.source.n_rows
+    balance = None if made_by.class_balance is None else ClassBalance(made_by.class_balance)
+    weights = saved.labeled.weights[len(saved.first(0)) :]
+    weight = made_by.pseudo_weight
+    if weight is None:
+        weight = float(weights.mean()) if len(weights) else 1.0
+    plan = Plan(None, made_by.batch_size, [], balance, weight, test if inside else None)
+    pool = problem.table.candidates if test is None else np.setdiff1d(problem.table.candidates, test.positions)
+    return Track(scorer, settings, plan, pool, saved)

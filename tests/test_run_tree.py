@@ -1,0 +1,170 @@
+"""A run as a tree: its version, files of before there was one, why it ended as a code, and reasons as lists."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import pymc_bpls as bpls
+from pymc_bpls.errors import ModeError
+from pymc_bpls.scoring.criteria import FitCriterion
+from pymc_bpls.selftraining.ending import KINDS
+from pymc_bpls.selftraining.tree import VERSION, read_run, write_run
+
+QUIET = {"progressbar": False}
+TEST = np.arange(20, 26)
+
+
+def read(path):
+    with xr.open_datatree(path, engine="h5netcdf") as tree:
+        return tree.load()
+
+
+def with_attrs(tree, **attrs):
+    tree = tree.copy()
+    tree.attrs = {**tree.attrs, **attrs}
+    return tree
+
+
+@pytest.fixture(scope="module")
+def old(tmp_path_factory):
+    """As it was written before there was a version: ppp by EP, rows 0 and 3 held out, rows 20 to 25 tested on, 3 rounds."""
+    path = tmp_path_factory.mktemp("old") / "run.nc"
+    path.write_bytes(gzip.decompress((Path(__file__).parent / "data" / "run_without_version.nc.gz").read_bytes()))
+    return read(path)
+
+
+@pytest.fixture(scope="module")
+def settings(table):
+    return {"approximation": "ep", "test": (TEST, table[2][TEST]), "stop": bpls.NoGain([0, 3], 20), "random_seed": 1}
+
+
+def test_a_file_without_a_version_goes_on_as_one_run(small, old, settings):
+    assert "version" not in old.attrs and "stop_kind" not in old.attrs
+    whole = small.self_train(**settings, rounds=5, **QUIET)
+    longer = small.resume(old, stop=settings["stop"], rounds=2, **QUIET)
+    assert longer.attrs["version"] == VERSION and longer.attrs["stop_kind"] == "rounds"
+    assert set(longer.children) == set(whole.children)
+    for group in set(whole.children) - {"state"}:
+        xr.testing.assert_allclose(longer[group].to_dataset(), whole[group].to_dataset(), rtol=1e-9, atol=1e-9)
+    assert longer.attrs["verdict"] == whole.attrs["verdict"]
+
+
+def test_a_file_without_a_version_is_the_run_that_is_written_today(small, old, settings):
+    today = small.self_train(**settings, rounds=3, **QUIET)
+    assert {*today.attrs} - {*old.attrs} == {"version", "stop_kind"}
+    assert {*today.children} == {*old.children}
+    again = write_run(read_run(old, small._problem), small._problem, small._problem.density.parameters)
+    for group in old.children:
+        xr.testing.assert_identical(again[group].to_dataset(), old[group].to_dataset().assign_attrs(again[group].attrs))
+        xr.testing.assert_allclose(today[group].to_dataset(), old[group].to_dataset(), rtol=1e-9, atol=1e-9)
+    assert again["state"].attrs == old["state"].attrs
+
+
+def test_a_file_without_a_version_is_shown_and_audited(small, old, no_style_is_changed):
+    text = str(bpls.summary(old))
+    assert text.startswith(old.attrs["verdict"]) and "3 rounds are done." in text
+    assert len(bpls.plot_self_training(old)) == 5
+    X = small._problem.density.data[1]
+    assert bpls.plot_decision(small, X[:, 0], X[:, 1], run=old).get_legend_handles_labels()[1]
+    audit = small.audit_along(old, every=2, criteria=["ppp[ep]"], random_seed=0, **QUIET)
+    assert audit.rounds["n_labeled"].to_numpy().tolist() == [10, 12]
+
+
+def test_a_later_version_is_refused(small):
+    run = small.self_train("probability", rounds=1, **QUIET)
+    assert run.attrs["version"] == VERSION
+    with pytest.raises(bpls.CriterionError, match="was written by a later version of this package"):
+        small.resume(with_attrs(run, version=VERSION + 1), **QUIET)
+
+
+def test_a_note_of_the_user_s_in_attrs_is_kept(small, tmp_path):
+    run = with_attrs(small.self_train("probability", rounds=1, **QUIET), note="Monday's")
+    run.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
+    longer = small.resume(read(tmp_path / "run.nc"), rounds=1, **QUIET)
+    assert longer.attrs["note"] == "Monday's"
+    assert {*longer.attrs} == {*run.attrs}
+
+
+def at_round(number, error):
+    """A criterion that fails in a round, and is the probability before."""
+    calls = []
+
+    def score(view):
+        calls.append(1)
+        if len(calls) == number:
+            raise error
+        return np.exp(view.of_pairs(view.predictive.log_probabilities(view.mode.theta, view.positions)))
+
+    return FitCriterion("mine", score)
+
+
+NOTHING = FitCriterion("nothing", lambda view: np.full(len(view.codes), np.nan))
+ENDS = {
+    "pool": ({}, None),
+    "rounds": ({"rounds": 2}, None),
+    "rule": ({"stop": bpls.MaxRounds(2)}, None),
+    "scores": ({"criterion": NOTHING}, "have no finite score"),
+    "refused": ({"criterion": at_round(3, ModeError("lost. Look."))}, None),
+    "interrupted": ({"criterion": at_round(2, KeyboardInterrupt())}, None),
+    "failed": ({"criterion": at_round(3, ZeroDivisionError("by me"))}, "round 3 failed with ZeroDivisionError"),
+}
+
+
+@pytest.mark.parametrize(("kind", "how"), ENDS.items(), ids=ENDS)
+def test_why_a_run_ended_is_a_code_beside_the_words(small, tmp_path, kind, how):
+    settings, warning = how
+    if warning is None:
+        run = small.self_train(**{"criterion": "probability", **settings}, **QUIET)
+    else:
+        with pytest.warns(bpls.BPLSWarning, match=warning):
+            run = small.self_train(**settings, **QUIET)
+    run.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
+    for tree in (run, read(tmp_path / "run.nc")):
+        assert tree.attrs["stop_kind"] == kind and isinstance(tree.attrs["stop_reason"], str)
+        assert tree.attrs.get("stop_rule") == ("MaxRounds" if kind == "rule" else None)
+        saved = read_run(tree, small._problem)
+        assert (saved.ending.kind, saved.ending.reason) == (kind, run.attrs["stop_reason"])
+
+
+def test_every_way_to_end_has_its_code():
+    assert set(ENDS) == set(KINDS)
+
+
+def test_a_function_that_ends_a_run_is_named(small):
+    def enough(history):
+        return "enough" if history.sizes["step"] == 1 else None
+
+    run = small.self_train("probability", stop=enough, **QUIET)
+    assert (run.attrs["stop_kind"], run.attrs["stop_rule"], run.attrs["stop_reason"]) == ("rule", "enough", "enough")
+    assert "stop_rule" not in small.resume(run, rounds=1, **QUIET).attrs
+
+
+REASONS = {
+    "none": [],
+    "one": ["R-hat is 1.02; ESS is 12"],
+    "two": ["R-hat is 1.02; ESS is 12", "k-hat is 0.9"],
+}
+
+
+@pytest.mark.parametrize("reasons", REASONS.values(), ids=REASONS)
+def test_reasons_are_a_list_through_files(small, tmp_path, reasons):
+    """Of exact values, of their audit, and of the audit's file; a semicolon within one is no end of it."""
+    exact = small.exact(method="psis", draws=500, random_seed=0)
+    assert exact.attrs["reasons"] == [] and exact.attrs["reliable"] == 1
+    exact = with_attrs(exact, reasons=reasons, reliable=int(not reasons))
+    exact.to_netcdf(tmp_path / "exact.nc", engine="h5netcdf")
+    for tree in (exact, read(tmp_path / "exact.nc")):
+        audit = small.audit(["ppp"], tree)
+        assert audit.reasons == audit.tree.attrs["reasons"] == reasons
+        audit.to_netcdf(tmp_path / "audit.nc")
+        back = bpls.Audit.from_netcdf(tmp_path / "audit.nc")
+        assert back.reasons == reasons and back.reliable == (not reasons) and str(back) == str(audit)
+
+
+def test_reasons_of_an_older_file_count_as_one(small):
+    exact = with_attrs(small.exact(method="psis", random_seed=0), reasons="R-hat is 1.02; ESS is 12", reliable=0)
+    assert small.audit(["ppp"], exact).reasons == ["R-hat is 1.02; ESS is 12"]
+    assert small.audit(["ppp"], with_attrs(exact, reasons="", reliable=1)).reasons == []
