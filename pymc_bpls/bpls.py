@@ -39,8 +39,8 @@ from pymc_bpls.selftraining.resuming import (
     check_model_rule,
     check_rows_held_out,
     criterion_again,
+    held_out_again,
     label_rule_again,
-    test_rows_again,
     weight_again,
 )
 from pymc_bpls.selftraining.run import ClassBalance, Plan, Run, progress, read_balance, read_test
@@ -459,7 +459,7 @@ class BPLS:
         settings = _for_runs(find_settings(by, made_by.approximation, made_by.expansion, rule, random_seed))
         if random_seed is None:
             settings = replace(settings, rng=generator_at(saved.random_state))
-        scorer, test_set = read_test(test_rows_again(saved.test, test, self._problem), self._scorer)
+        scorer, test_set = read_test(held_out_again(saved.test, test, self._problem), self._scorer)
         rules = read_rules(stop)
         check_rows_held_out(rules, saved.held_out, self._problem)
         balance = None if made_by.class_balance is None else ClassBalance(made_by.class_balance)

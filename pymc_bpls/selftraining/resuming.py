@@ -74,7 +74,7 @@ def check_model_rule(had: str | None, rule: str | None) -> None:
         )
 
 
-def test_rows_again(had: HeldOut | None, test: Any, problem: Problem) -> Any:
+def held_out_again(had: HeldOut | None, test: Any, problem: Problem) -> Any:
     """The test set of a run that goes on: rows of the table as they were, new rows as they are given again.
 
     Raises
