@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from validation.paper import prose, words
+from validation.paper import wording
 from validation.paper.settings import (
     BAYESIAN,
     EP,
@@ -45,7 +45,7 @@ from validation.paper.summary import (
     weak,
 )
 from validation.paper.verdicts import compare
-from validation.paper.words import Column, accuracy, by_setting, difference, marked
+from validation.paper.wording import Column, accuracy, bold, by_setting, difference
 from validation.study.intervals import LEVEL
 from validation.study.markdown import bullets, table
 
@@ -89,7 +89,7 @@ def share(summaries: Sequence[Summary]) -> str:
     return by_setting(columns, summaries)
 
 
-_PRIOR: Column = ("prior", lambda each: words.prior(each.setting.prior))
+_PRIOR: Column = ("prior", lambda each: wording.prior_in_words(each.setting.prior))
 
 
 def strength(summaries: Mapping[str, Summary]) -> list[str]:
@@ -120,15 +120,19 @@ def _pooled_by_sd(summaries: Sequence[Summary], rivals: Sequence[str]) -> str:
     for each in summaries:
         by_sd.setdefault(each.setting.prior.sd, []).append(each)
     rows = [
-        [f"{sd:g}", str(len(held)), *(marked(pooled(held, EP, rival, how)) for how in (FINAL, ALONG) for rival in rivals)]
+        [
+            f"{sd:g}",
+            str(len(held)),
+            *(bold(pooled(held, EP, rival, how)) for how in (FINAL, ALONG) for rival in rivals),
+        ]
         for sd, held in sorted(by_sd.items())
     ]
-    names = [f"PPP − {words.NAMES[rival]}{when}" for when in ("", ", along") for rival in rivals]
+    names = [f"PPP − {wording.NAMES[rival]}{when}" for when in ("", ", along") for rival in rivals]
     return table(["sd", "settings", *names], rows)
 
 
 def region(main: Sequence[Summary]) -> list[str]:
-    """Where PPP gains, in words."""
+    """Where PPP gains, in wording."""
     sentences = [_counted(main, rival, measure) for measure in (FINAL, ALONG) for rival in (SUPERVISED, RANDOM, PROBABILITY)]
     return ["## Where selection by PPP gains, or avoids a loss", bullets(sentences)] if main else []
 
@@ -139,8 +143,8 @@ def _counted(main: Sequence[Summary], rival: str, measure: str) -> str:
     chance = len(found) * (1 - LEVEL) / 2
     when = "With all pseudo-labels" if measure == FINAL else "Averaged along the run"
     return (
-        f"{when}, against {words.NAMES[rival]}: PPP is better in {len(better)} of {len(found)} settings of the main "
-        f"tables{words.named(better)} and worse in {len(worse)}{words.named(worse)}; {chance:.1f} in each direction are "
+        f"{when}, against {wording.NAMES[rival]}: PPP is better in {len(better)} of {len(found)} settings of the main "
+        f"tables{wording.titles(better)} and worse in {len(worse)}{wording.titles(worse)}; {chance:.1f} in each direction are "
         "expected by chance."
     )
 
@@ -161,7 +165,7 @@ def informative(summaries: Mapping[str, Summary]) -> list[str]:
         )
         parts += [f"## Informative and wrong priors: {name}", by_setting(columns, held)]
     if parts:
-        parts += [_by_strength_around_the_truth(summaries), prose.PRIORS]
+        parts += [_by_strength_around_the_truth(summaries), wording.ABOUT_PRIORS]
     return parts
 
 
@@ -176,8 +180,8 @@ def _cost(each: Summary, summaries: Mapping[str, Summary]) -> str:
     """PPP with the setting's prior minus PPP with the weak prior."""
     other = summaries.get(replace(each.setting, prior=WEAK).key)
     if other is None or each.setting.prior == WEAK:
-        return words.NONE
-    return marked(each.against(other, EP))
+        return wording.NONE
+    return bold(each.against(other, EP))
 
 
 def stopping(summaries: Sequence[Summary]) -> list[str]:
@@ -190,7 +194,7 @@ def stopping(summaries: Sequence[Summary]) -> list[str]:
         these = [each for each in held if each.has(*kind)]
         for method in kind if these else ():
             cells = [_over_supervised(these, method, measure) for measure in (ORACLE, ORACLE_FRESH, STOPPED, FINAL)]
-            rows.append([words.NAMES[method], str(len(these)), *cells])
+            rows.append([wording.NAMES[method], str(len(these)), *cells])
     header = [
         "method",
         "settings",
@@ -199,13 +203,13 @@ def stopping(summaries: Sequence[Summary]) -> list[str]:
         "stop by the labeled rows",
         "final",
     ]
-    return ["## What oracle stopping hides", table(header, rows), prose.STOPPING]
+    return ["## What oracle stopping hides", table(header, rows), wording.ABOUT_STOPPING]
 
 
 def _over_supervised(summaries: Sequence[Summary], method: str, measure: str) -> str:
     if method not in GLM:
-        return marked(pooled(summaries, method, SUPERVISED, measure))
-    return words.NONE if measure == STOPPED else marked(pooled(summaries, method, GLM_SUPERVISED, measure))
+        return bold(pooled(summaries, method, SUPERVISED, measure))
+    return wording.NONE if measure == STOPPED else bold(pooled(summaries, method, GLM_SUPERVISED, measure))
 
 
 def labels(summaries: Sequence[Summary]) -> list[str]:
@@ -216,8 +220,8 @@ def labels(summaries: Sequence[Summary]) -> list[str]:
     rows = []
     for method in BAYESIAN:
         true, gain = average(held, method, TRUE), average(held, method, LOG_GAIN)
-        accuracies = [marked(pooled(held, method, SUPERVISED, measure)) for measure in (FINAL, ALONG)]
-        rows.append([words.NAMES[method], str(len(held)), true.text("{:.1f}"), *accuracies, marked(gain, "{:+.2f}")])
+        accuracies = [bold(pooled(held, method, SUPERVISED, measure)) for measure in (FINAL, ALONG)]
+        rows.append([wording.NAMES[method], str(len(held)), true.text("{:.1f}"), *accuracies, bold(gain, "{:+.2f}")])
     header = [
         "method",
         "settings",
@@ -226,13 +230,12 @@ def labels(summaries: Sequence[Summary]) -> list[str]:
         "accuracy gained, along",
         "log score gained (nats)",
     ]
-    return ["## What the pseudo-labels are worth", table(header, rows), prose.LABELS]
+    return ["## What the pseudo-labels are worth", table(header, rows), wording.ABOUT_LABELS]
 
 
 def approximations(summaries: Sequence[Summary]) -> list[str]:
     """PPP by EP against its approximations and relatives."""
     pairs = [(EP, PPP), (PPP, IBPLS), (PPP, MARGINAL), *((EP, name) for name in FLAT)]
     found = [one for measure in (FINAL, ALONG) for one in compare(summaries, pairs, measure)]
-    return (
-        ["## Approximations of PPP against each other", bullets([f"{words.compared(one)}." for one in found])] if found else []
-    )
+    sentences = [f"{wording.comparison_in_words(one)}." for one in found]
+    return ["## Approximations of PPP against each other", bullets(sentences)] if found else []

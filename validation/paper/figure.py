@@ -31,7 +31,7 @@ from validation.paper.settings import (
     VARIANCE,
 )
 from validation.paper.summary import ALONG, FINAL, GLM_SUPERVISED, SUPERVISED, Summary, of, weak
-from validation.paper.words import NAMES
+from validation.paper.wording import NAMES
 from validation.study.figures import BLUE, FONT, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, band
 from validation.study.intervals import Interval
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from validation.paper import comparisons, lead, prose
-from validation.paper.explained import explained
+from validation.paper import comparisons, findings, wording
 from validation.paper.hypotheses import hypotheses
 from validation.paper.settings import GRID, REAL, SHARE, TABLE_1
 from validation.paper.summary import Summary, of
@@ -19,11 +18,11 @@ def write(summaries: Mapping[str, Summary], path: Path, figures: Mapping[str, st
     groups = {"the authors' design": table_1, "the (n, q) grid": grid, "real data": real}
     parts = [
         "# The paper's experiments, with intervals",
-        prose.PROTOCOL,
-        lead.reached(list(summaries.values())),
-        *lead.in_short(groups, found),
-        *lead.verdicts(found),
-        *explained([*table_1, *real]),
+        wording.ABOUT_PROTOCOL,
+        findings.progress(list(summaries.values())),
+        *findings.in_short(groups, found),
+        *findings.verdicts(found),
+        *findings.original_ppp([*table_1, *real]),
         *_if("## Table 1: 60 features, one of which acts", table_1, comparisons.main(table_1)),
         *_if("## Real data", real, comparisons.main(real)),
         *_picture("Accuracy along the run, and what PPP gains on the others", figures.get("curves")),
@@ -41,7 +40,7 @@ def write(summaries: Mapping[str, Summary], path: Path, figures: Mapping[str, st
         *comparisons.stopping([*table_1, *grid, *real]),
         *comparisons.approximations([*table_1, *grid, *real]),
         "## How to read this",
-        prose.READING,
+        wording.HOW_TO_READ,
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")

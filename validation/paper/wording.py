@@ -1,17 +1,157 @@
-"""The report's prose."""
+"""The report's wording: names of methods and priors, numbers and verdicts in words, and the paragraphs around the tables."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 from validation.paper.hypotheses import GOOD, POOR
 from validation.paper.original import EVERY
 from validation.paper.repetition import FRESH
-from validation.paper.settings import CODE, WEAK
+from validation.paper.settings import (
+    CODE,
+    EP,
+    GLM_PROBABILITY,
+    GLM_RANDOM,
+    GLM_VARIANCE,
+    IBPLS,
+    LIKELIHOOD,
+    MARGINAL,
+    ORIGINAL,
+    PPP,
+    PROBABILITY,
+    RANDOM,
+    REFERENCE,
+    UBPLS,
+    VARIANCE,
+    WEAK,
+    Prior,
+)
+from validation.paper.summary import FINAL, GLM_SUPERVISED, SUPERVISED, Summary
 from validation.paper.tables import POPULATION, SHIFT, WIGGLY
-from validation.paper.verdicts import MARGIN
-from validation.study.intervals import LEVEL
+from validation.paper.verdicts import MARGIN, Comparison, Verdict
+from validation.study.intervals import LEVEL, Interval
+from validation.study.markdown import table
 from validation.study.splits import TEST_SHARE
 
-PROTOCOL = f"""Made by `python -m validation.paper`. Section 4 of Rodemann et al. (UAI 2023) and its supplement, by their
+NAMES = {
+    EP: "PPP",
+    PPP: "PPP (Laplace)",
+    IBPLS: "iBPLS",
+    MARGINAL: "marginal likelihood",
+    LIKELIHOOD: "likelihood",
+    VARIANCE: "variance",
+    PROBABILITY: "probability",
+    RANDOM: "random",
+    UBPLS: "uBPLS",
+    REFERENCE: "`reference`",
+    ORIGINAL: "original PPP",
+    GLM_RANDOM: "random by `glm`",
+    GLM_VARIANCE: "variance by `glm`",
+    GLM_PROBABILITY: "probability by `glm`",
+    SUPERVISED: "supervised",
+    GLM_SUPERVISED: "supervised by `glm`",
+}
+#: In a sentence.
+LONG = {SUPERVISED: "the supervised model", RANDOM: "random selection", PROBABILITY: "the probability score"}
+CENTRES = {
+    "zero": "around 0",
+    "truth": "around the truth",
+    "flipped": "around the truth with wrong signs",
+    "shifted": "around the truth shifted by 1",
+}
+
+Column = tuple[str, Callable[[Summary], str]]
+NONE = "–"
+
+
+def prior_in_words(given: Prior) -> str:
+    """A prior in words."""
+    return f"{CENTRES[given.centre]}, sd {given.sd:g}"
+
+
+def accuracy(method: str, measure: str = FINAL) -> Column:
+    """A column of mean accuracies."""
+    return NAMES[method], lambda each: f"{each.mean(method, measure):.1f}" if each.has(method) else NONE
+
+
+def difference(first: str, second: str, measure: str = FINAL) -> Column:
+    """A column of paired differences."""
+    name = f"{NAMES[first]} − {NAMES[second]}"
+    return name, lambda each: bold(each.difference(first, second, measure)) if each.has(first, second) else NONE
+
+
+def join_parts(parts: Sequence[str]) -> str:
+    """Parts of a sentence."""
+    return f"{', '.join(parts[:-1])}, and {parts[-1]}"
+
+
+def bold(interval: Interval, form: str = "{:+.1f}") -> str:
+    """An interval in bold where it excludes 0."""
+    text = interval.text(form)
+    return f"**{text}**" if interval.sign else text
+
+
+def comparison_in_words(found: Comparison) -> str:
+    """A comparison in words."""
+    what = "" if found.measure == FINAL else f", {found.measure}"
+    methods = f"{NAMES[found.first]} − {NAMES[found.second]}"
+    return f"{methods}{what}: {bold(found.interval)}, over {count_settings(found.settings)}"
+
+
+def verdict_in_words(verdict: Verdict) -> str:
+    """A verdict, and what speaks against the claim."""
+    against = [_against(each) for each in verdict.against]
+    return f"{verdict.word.capitalize()}: {'; '.join(against)}." if against else f"{verdict.word.capitalize()}."
+
+
+def _against(found: Comparison) -> str:
+    first, second = NAMES[found.first], NAMES[found.second]
+    if found.wide.high < 0:
+        return f"{first} is below {second}"
+    if found.wide.low > MARGIN:
+        return f"{first} is more than {MARGIN:g} point above {second}"
+    return f"{first} is less than {MARGIN:g} point above {second}, if at all"
+
+
+def verdict_in_brief(verdict: Verdict | None) -> str:
+    """A verdict, and the methods that PPP was compared with where it speaks against the claim."""
+    if verdict is None:
+        return NONE
+    rivals = [NAMES[each.second if each.first in (EP, PPP) else each.first] for each in verdict.against]
+    return f"{verdict.word} ({', '.join(rivals)})" if rivals else verdict.word
+
+
+def position(interval: Interval, than: str) -> str:
+    """Where something stands to something else."""
+    if interval.sign == 0:
+        return f"not to be told from {than} ({interval.text('{:+.1f}')})"
+    low, high = sorted((abs(float(interval.low)), abs(float(interval.high))))
+    side = "above" if interval.sign > 0 else "below"
+    return f"**{abs(float(interval.mean)):.1f} [{low:.1f}, {high:.1f}] points {side}** {than}"
+
+
+def count_settings(settings: int) -> str:
+    """How many settings."""
+    return f"{settings} setting{'' if settings == 1 else 's'}"
+
+
+def by_setting(columns: Sequence[Column], summaries: Sequence[Summary], first: Column | None = None) -> str:
+    """A table with a row for each setting, which says how many repetitions it rests on."""
+    every: list[Column] = [
+        first or ("setting", lambda each: each.setting.title),
+        ("R", lambda each: str(each.repetitions)),
+        *columns,
+    ]
+    return table([name for name, _ in every], [[cell(each) for _, cell in every] for each in summaries])
+
+
+def titles(summaries: Sequence[Summary]) -> str:
+    """Settings in brackets, if there are any."""
+    return f" ({'; '.join(dict.fromkeys(each.setting.title for each in summaries))})" if summaries else ""
+
+
+ABOUT_PROTOCOL = f"""\
+Made by `python -m validation.paper`. Section 4 of Rodemann et al. (UAI 2023) and its supplement, by their
 protocol: of n rows, drawn anew in every repetition, a share of {TEST_SHARE} is for testing, and of the rest a share of 0.8 or
 0.9 is unlabeled (splits without a labeled row of each class are drawn again); a run adds one pseudo-labeled row a round, with
 the label that the model predicts, until the pool is empty. Where this study departs from the paper:
@@ -36,19 +176,22 @@ the label that the model predicts, until the pool is empty. Where this study dep
 - GAM: cubic splines of every feature with a fixed penalty on roughness, as normal coefficients whose sd is {WIGGLY:g} of the
   straight part's; "curved effects" has sinusoidal effects of 3 features. No script of the authors for it was found."""
 
-VERDICTS = f"""The hypotheses are in our words, from what is known of the paper; the wording of H2 was not at hand, and H2b is
+ABOUT_VERDICTS = f"""\
+The hypotheses are in our words, from what is known of the paper; the wording of H2 was not at hand, and H2b is
 what we took it for. Differences are in percentage points, averaged over settings and paired by repetition, with {LEVEL:.0%}
 intervals; PPP is by EP. That one method beats several is supported where every such interval is above 0, and not supported
 where one that is widened for their number (Bonferroni) ends below {MARGIN:g} point, the least advantage that we call one. That
 some method beats another is supported where one of the widened intervals is above 0, and not supported where all {LEVEL:.0%}
 intervals end below {MARGIN:g} point. "Hardly improves" means by less than {MARGIN:g} point. Anything else is undecided."""
 
-OTHERWISE = """Whether the verdict hangs on the measure or on the approximation of PPP; in brackets, against which methods the
+ABOUT_OTHER_VERDICTS = """\
+Whether the verdict hangs on the measure or on the approximation of PPP; in brackets, against which methods the
 claim fails. Final accuracies differ least: at the end all runs hold the same rows, with other labels. The oracle's are the
 paper's, and never below the supervised model's on the same rows. The last two columns are by the hypothesis's own measure, in
 bold, over the settings in which Laplace's PPP was run too."""
 
-ORIGINAL = f"""In the first table an advantage is random selection's and the criterion's together; "by `glm`" is as the
+ABOUT_ORIGINAL = f"""\
+In the first table an advantage is random selection's and the criterion's together; "by `glm`" is as the
 original code fits, on raw features and without a prior. In the last one accuracies are final. All candidates are valued in
 every {EVERY}th round, so that short runs are valued in their first round or two only; which row is taken is known of every
 round. Rows are offered in random order, so that taking the first one is random selection, and "random by `glm`" offers the
@@ -56,20 +199,24 @@ same rows in the same order: where every value is +Inf both are the same run. Th
 taken is a median over repetitions; a pool of one has no other, and "by chance" is how often a random choice takes the first
 row. An advantage by the oracle over a supervised model is never negative, whatever selects."""
 
-PRIORS = f"""All methods have the prior in question. "Shifted" adds {SHIFT:g} to every coefficient. The last column is what a
+ABOUT_PRIORS = f"""\
+All methods have the prior in question. "Shifted" adds {SHIFT:g} to every coefficient. The last column is what a
 prior gains or costs, selection apart: the final accuracy of PPP with it minus that with the weak one (around 0, sd
 {WEAK.sd:g}), on the same splits. For a GAM the truth is the nearest spline's."""
 
-LABELS = """Over the settings of the main tables that have all these methods, against the supervised model. The log score is
+ABOUT_LABELS = """\
+Over the settings of the main tables that have all these methods, against the supervised model. The log score is
 the mean log probability of the true classes: a gain in accuracy that costs log score is bought with overconfidence."""
 
-STOPPING = """Gain over the supervised model in points (of the original code's methods over theirs), over the simulated
+ABOUT_STOPPING = """\
+Gain over the supervised model in points (of the original code's methods over theirs), over the simulated
 settings of the main tables that have all methods of a kind. The oracle stops where most test rows are right and is credited
 with these rows; among so many models on so few rows the best is partly the luckiest, and the same model on fresh rows shows
 how much of its gain is real. A stop that anyone can use is the one at the best approximate leave-one-out log score on the
 labeled rows; the original code's methods have none."""
 
-READING = f"""- Intervals are {LEVEL:.0%} t intervals over repetitions, of differences paired by repetition, in percentage
+HOW_TO_READ = f"""\
+- Intervals are {LEVEL:.0%} t intervals over repetitions, of differences paired by repetition, in percentage
   points but for log scores; bold ones exclude 0. None but those of the verdicts is corrected for their number: of twenty such
   intervals one
   excludes 0 by chance.

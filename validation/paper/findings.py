@@ -1,0 +1,219 @@
+"""What came out: how much of the study is there, the main comparisons in sentences, the verdicts, what the original PPP was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from validation.paper import wording
+from validation.paper.hypotheses import Hypothesis
+from validation.paper.settings import (
+    EP,
+    GLM_PROBABILITY,
+    GLM_RANDOM,
+    GLM_VARIANCE,
+    LEAST,
+    ORIGINAL,
+    PPP,
+    PROBABILITY,
+    RANDOM,
+    SETTINGS,
+)
+from validation.paper.summary import ALONG, FINAL, GLM_SUPERVISED, ORACLE, ORACLE_FRESH, SUPERVISED, Summary, pooled
+from validation.paper.wording import Column, accuracy, bold, by_setting, difference, join_parts, position
+from validation.study.markdown import bullets, table
+
+FEW = 20
+MEASURES = (FINAL, ALONG, ORACLE)
+
+
+def progress(summaries: Sequence[Summary]) -> str:
+    """How much of the study is there."""
+    wanted = {each.key: each.repetitions for each in SETTINGS}
+    done = sum(min(each.repetitions, wanted.get(each.setting.key, each.repetitions)) for each in summaries)
+    fewest, most = (pick(each.repetitions for each in summaries) for pick in (min, max))
+    short = sum(each.repetitions < LEAST for each in summaries)
+    rest = f" {short} settings have fewer than {LEAST} yet." if short else ""
+    goal = sum(wanted.values())
+    missing = (
+        f" of the {goal} that `--full` aims at, and it goes on from there" if done < goal else ", all that `--full` aims at"
+    )
+    return (
+        f"R is the number of repetitions, from {fewest} to {most} here.{rest} In these tables are {done} repetitions of "
+        f"{len(summaries)} settings{missing}. {sum(each.broken for each in summaries)} runs ended early and are left out."
+    )
+
+
+def in_short(groups: Mapping[str, Sequence[Summary]], found: Sequence[Hypothesis]) -> list[str]:
+    """The main comparisons in sentences, and by group of settings in a table."""
+    main = [each for held in groups.values() for each in held]
+
+    def against(rivals: Sequence[str], measure: str) -> str:
+        return join_parts([position(pooled(main, EP, rival, measure), wording.LONG[rival]) for rival in rivals])
+
+    sentences = [
+        f"With all pseudo-labels, PPP (by EP) is {against((SUPERVISED, RANDOM, PROBABILITY), FINAL)}.",
+        f"Averaged along the run, PPP is {against((RANDOM, PROBABILITY), ALONG)}.",
+        f"By the oracle's stop, the paper's measure, PPP is {against((SUPERVISED, RANDOM, PROBABILITY), ORACLE)}.",
+        *_oracle([each for each in main if each.simulated]),
+        *_published(main),
+        f"Of the paper's hypotheses, as they are read here, {_by_verdict(found)}.",
+        *_changing(found),
+    ]
+    columns = [
+        *((first, second, FINAL) for first, second in ((EP, SUPERVISED), (RANDOM, SUPERVISED))),
+        *((EP, rival, measure) for measure in MEASURES for rival in (RANDOM, PROBABILITY)),
+    ]
+    names = [
+        f"{wording.NAMES[first]} − {wording.NAMES[second]}{'' if measure == FINAL else f', {measure}'}"
+        for first, second, measure in columns
+    ]
+    rows = [
+        [name, str(len(held)), *(bold(pooled(held, *column)) for column in columns)]
+        for name, held in {"all of these": main, **groups}.items()
+        if held
+    ]
+    return ["## In short", bullets(sentences), table(["accuracy in points", "settings", *names], rows)]
+
+
+def _oracle(simulated: Sequence[Summary]) -> list[str]:
+    if not simulated:
+        return []
+    gained, real = (pooled(simulated, EP, SUPERVISED, measure) for measure in (ORACLE, ORACLE_FRESH))
+    return [
+        f"How much of the oracle's gain is real: in the simulations it credits PPP with {bold(gained)} points over the "
+        f"supervised model, and on fresh rows the same models gain {bold(real)}."
+    ]
+
+
+def _published(main: Sequence[Summary]) -> list[str]:
+    held = [each for each in main if each.has(ORIGINAL, GLM_RANDOM)]
+    if not held:
+        return []
+    gap, prior = pooled(held, ORIGINAL, GLM_RANDOM, ORACLE), pooled(held, SUPERVISED, GLM_SUPERVISED)
+    return [
+        f"The published code's PPP, emulated, is by the oracle's stop {position(gap, 'random selection by the same `glm`')}.",
+        f"Without any pseudo-label, the Bayesian model is {position(prior, '`glm` on the same labeled rows')}.",
+    ]
+
+
+def _by_verdict(found: Sequence[Hypothesis]) -> str:
+    names: dict[str, list[str]] = {}
+    for each in found:
+        names.setdefault(each.verdict.word, []).append(each.name)
+    return "; ".join(f"{word}: {', '.join(held)}" for word, held in names.items())
+
+
+def _changing(found: Sequence[Hypothesis]) -> list[str]:
+    """Verdicts that are other ones by another measure, or by Laplace's approximation in the settings that have it."""
+    changes = []
+    for each in found:
+        by_measure = {measure: (each.verdict, each.by(EP, measure)) for measure in MEASURES}
+        approximation = {"by Laplace": tuple(each.by(method, each.measure, EP, PPP) for method in (EP, PPP))}
+        other = [
+            f"{name}: {there.word}"
+            for name, (here, there) in {**by_measure, **approximation}.items()
+            if here and there and here.word != there.word
+        ]
+        changes += [f"{each.name} ({', '.join(other)})"] if other else []
+    return [f"Other verdicts by another measure or approximation: {'; '.join(changes)}."] if changes else []
+
+
+def verdicts(found: Sequence[Hypothesis]) -> list[str]:
+    """The hypotheses, and whether other measures and Laplace's PPP would have changed their verdicts."""
+    return ["## Verdict", wording.ABOUT_VERDICTS, *map(_hypothesis, found), _otherwise(found), wording.ABOUT_OTHER_VERDICTS]
+
+
+def _hypothesis(each: Hypothesis) -> str:
+    settings = wording.titles(each.summaries) if len(each.summaries) <= FEW else ""
+    parts = {
+        "Where": f"{each.where}{settings}.",
+        "Compared": "; ".join(wording.comparison_in_words(one) for one in each.comparisons) or wording.NONE,
+        "Beside it": "; ".join(wording.comparison_in_words(one) for one in each.beside) or wording.NONE,
+        **{name: "; ".join(wording.comparison_in_words(one) for one in held) for name, held in each.apart.items() if held},
+    }
+    return f"**{each.name}. {each.expected}** {wording.verdict_in_words(each.verdict)}\n\n" + bullets(
+        [f"{name}: {text}" for name, text in parts.items()]
+    )
+
+
+def _otherwise(found: Sequence[Hypothesis]) -> str:
+    rows = []
+    for each in found:
+        by_measure = {measure: wording.verdict_in_brief(each.by(EP, measure)) for measure in MEASURES}
+        by_measure[each.measure] = f"**{by_measure[each.measure]}**"
+        approximations = (wording.verdict_in_brief(each.by(method, each.measure, EP, PPP)) for method in (EP, PPP))
+        rows.append([each.name, *by_measure.values(), *approximations])
+    return table(["", *MEASURES, "where Laplace's PPP was run, by EP", "and by Laplace"], rows)
+
+
+ALL, MOST = 99.0, 50.0
+
+
+def original_ppp(summaries: Sequence[Summary]) -> list[str]:
+    """What the original code's PPP was, and how much of its advantage is that of random selection."""
+    held = [each for each in summaries if each.has(ORIGINAL)]
+    if not held:
+        return []
+    counts: tuple[Column, ...] = (
+        ("separated", lambda each: f"{each.separated} of {each.repetitions}"),
+        ("rounds valued", lambda each: f"{each.rounds_valued} of {each.setting.sizes.candidates}"),
+        ("values", lambda each: f"{each.original['values']:.0f}"),
+        ("+Inf (%)", lambda each: f"{each.original['infinite']:.1f}"),
+        ("failed (%)", lambda each: f"{each.original['failed']:.1f}"),
+        ("first row (% of rounds)", lambda each: f"{each.original['first']:.1f}"),
+        ("by chance", lambda each: f"{each.first_by_chance:.1f}"),
+        ("always from round", lambda each: f"{each.original['since']:.0f} of {each.setting.sizes.candidates}"),
+    )
+    accuracies = (
+        accuracy(SUPERVISED),
+        accuracy(GLM_SUPERVISED),
+        accuracy(ORIGINAL),
+        difference(ORIGINAL, GLM_RANDOM),
+        difference(ORIGINAL, GLM_PROBABILITY),
+        difference(GLM_RANDOM, GLM_PROBABILITY),
+    )
+    return [
+        "## What the original PPP was",
+        _original_in_short(held),
+        _advantage_in_parts(held),
+        by_setting(counts, held),
+        by_setting(accuracies, held),
+        wording.ABOUT_ORIGINAL,
+    ]
+
+
+def _original_in_short(held: Sequence[Summary]) -> str:
+    infinite = [each for each in held if each.original["infinite"] >= ALL]
+    mostly = [each for each in held if each.original["infinite"] >= MOST]
+    by_gap = sorted(held, key=_above_glm)
+    ends = [f"{_above_glm(each):+.1f} ({each.setting.title})" for each in (by_gap[0], by_gap[-1])]
+    return bullets(
+        [
+            f"In {len(mostly)} of {len(held)} settings at least {MOST:g}% of the original PPP's values are +Inf"
+            f"{wording.titles(mostly)}, in {len(infinite)} at least {ALL:g}%{wording.titles(infinite)}: there it is random "
+            "selection.",
+            f"Without any pseudo-label the Bayesian model is {bold(pooled(held, SUPERVISED, GLM_SUPERVISED))} points above "
+            f"`glm` on the same labeled rows: from {ends[0]} to {ends[1]}.",
+        ]
+    )
+
+
+def _above_glm(each: Summary) -> float:
+    return each.mean(SUPERVISED) - each.mean(GLM_SUPERVISED)
+
+
+def _advantage_in_parts(held: Sequence[Summary]) -> str:
+    """Its advantage over each rival as that of random selection and the criterion's own."""
+    mostly = [each for each in held if each.original["infinite"] >= MOST]
+    others = [each for each in held if each not in mostly]
+    rows = []
+    for name, these in ((f"+Inf in {MOST:g}% or more", mostly), ("the others", others), ("all", held)):
+        for rival in (GLM_PROBABILITY, GLM_VARIANCE, GLM_SUPERVISED):
+            common = [each for each in these if each.has(ORIGINAL, GLM_RANDOM, rival)]
+            pairs = ((ORIGINAL, rival), (GLM_RANDOM, rival), (ORIGINAL, GLM_RANDOM))
+            cells = [bold(pooled(common, *pair, how)) for how in (ORACLE, FINAL) for pair in pairs] if common else []
+            rows.append([name, wording.NAMES[rival], str(len(common)), *(cells or [wording.NONE] * 6)])
+    parts = ("its advantage", "= random selection's", "+ the criterion's")
+    return table(
+        ["values", "original PPP against", "settings", *(f"{part}, {how}" for how in (ORACLE, FINAL) for part in parts)], rows
+    )
