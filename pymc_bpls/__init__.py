@@ -19,8 +19,10 @@ from pymc_bpls.errors import (
 from pymc_bpls.model.labels import encode_labels
 from pymc_bpls.model.prior_sets import prior_set
 from pymc_bpls.modelset import ModelSet
-from pymc_bpls.plots.audit import plot_agreement, plot_audit, plot_scores
+from pymc_bpls.plots.agreement import plot_agreement
+from pymc_bpls.plots.audit import plot_audit
 from pymc_bpls.plots.decision import plot_decision
+from pymc_bpls.plots.scores import plot_scores
 from pymc_bpls.plots.self_training import plot_self_training
 from pymc_bpls.rules.label_rules import Hurwicz
 from pymc_bpls.rules.model_rules import GammaMaximin, LeastFavorable, Penalised, SumRule

@@ -27,7 +27,7 @@ from scipy.stats import t as student
 from pymc_bpls.bpls import BPLS
 from pymc_bpls.datasets import load_dataset
 from pymc_bpls.errors import BPLSError
-from pymc_bpls.plots.panels import plot_accuracy
+from pymc_bpls.plots.accuracy import plot_accuracy
 
 LEVEL = 0.05
 RULE_OF_THUMB = 2.0

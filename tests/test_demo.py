@@ -24,7 +24,7 @@ from pymc_bpls.demo import (
     verdict,
 )
 from pymc_bpls.errors import BPLSError
-from pymc_bpls.plots.panels import plot_accuracy
+from pymc_bpls.plots.accuracy import plot_accuracy
 from pymc_bpls.scoring.criteria import CRITERIA
 
 README = Path(__file__).parents[1] / "README.md"

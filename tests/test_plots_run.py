@@ -95,7 +95,7 @@ def test_axes_that_are_given_come_back(small):
     figure, axes = plt.subplots(1, 3)
     assert (bpls.plot_self_training(run, axes=axes) == axes).all()
     assert len(figure.axes) == 3
-    with pytest.raises(ValueError, match="axes= holds 1 panels and this run needs 3"):
+    with pytest.raises(ValueError, match="axes= holds 1 panels and the figure needs 3"):
         bpls.plot_self_training(run, axes=axes[0])
 
 

@@ -1,1 +1,1 @@
-"""Figures: axes in, axes out."""
+"""Figures, one a file: data in, matplotlib Axes out."""

@@ -15,16 +15,14 @@ from pymc_bpls.bpls import BPLS
 from pymc_bpls.engine.mode import Mode
 from pymc_bpls.errors import LabelError, RowError
 from pymc_bpls.model.table import Labeled
-from pymc_bpls.plots.panels import COLOURS, legend_above, panels, tidy
+from pymc_bpls.plots.panels import BLUE, COLOURS, FONT, MARKERS, VERMILION, legend_above, panels, tidy
 from pymc_bpls.scoring.settings import find_settings
 from pymc_bpls.selftraining.tree import read_run
 
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-_FONT = 11
 _LEVELS = np.linspace(0, 1, 11)
 _NUMBERED = 12
 _LETTERS = (0.07, 0.045)  # room that a number takes, as shares of the axes
-_TWO_SIDES = LinearSegmentedColormap.from_list("orange to blue", [COLOURS[1], "0.95", COLOURS[0]])
+_TWO_SIDES = LinearSegmentedColormap.from_list("orange to blue", [VERMILION, "0.95", BLUE])
 
 
 def plot_decision(
@@ -96,9 +94,9 @@ def plot_decision(
     drawn = _without_label(panel, points, p, np.setdiff1d(np.arange(n), D.positions), problem.table.candidates)
     _with_label(panel, points, D, len(D) - added, code, names.tolist())
     bar = panel.figure.colorbar(drawn, ax=panel)
-    bar.set_label(f"probability of class {names[code]}", fontsize=_FONT)
-    panel.set_xlabel(str(getattr(x, "name", None) or "x"), fontsize=_FONT)
-    panel.set_ylabel(str(getattr(y, "name", None) or "y"), fontsize=_FONT)
+    bar.set_label(f"probability of class {names[code]}", fontsize=FONT)
+    panel.set_xlabel(str(getattr(x, "name", None) or "x"), fontsize=FONT)
+    panel.set_ylabel(str(getattr(y, "name", None) or "y"), fontsize=FONT)
     legend_above(panel, 2)
     tidy(panel)
     return panel
@@ -174,7 +172,7 @@ def _with_label(panel: Axes, points: np.ndarray, D: Labeled, n_labeled: int, cod
             panel.plot(
                 points[rows, 0],
                 points[rows, 1],
-                _MARKERS[each % len(_MARKERS)],
+                MARKERS[each % len(MARKERS)],
                 color=colours[each],
                 markerfacecolor=colours[each] if kind == "labeled" else "white",
                 markeredgecolor="black" if kind == "labeled" else colours[each],

@@ -1,54 +1,76 @@
-"""The demo's figure, and what all figures share: colours, panels, and their finish. No global style is changed."""
+"""What all figures share: colours, panels, and their finish. No global style is changed."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
 
 from pymc_bpls.scoring.criteria import CRITERIA
 
-# Okabe and Ito's palette, which the colour-blind can tell apart; line styles tell the criteria apart as well
-_STYLES: dict[str, tuple[str, str]] = {
-    "ppp": ("#0072B2", "-"),
-    "ibpls": ("#56B4E9", "--"),
-    "marginal_likelihood": ("#009E73", "-."),
-    "probability": ("#D55E00", "-"),
-    "variance": ("#CC79A7", "--"),
-    "predictive": ("#E69F00", "-."),
-    "random": ("#7F7F7F", "-"),
-}
-#: Okabe and Ito's palette in the order in which series take it.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#7F7F7F")
-_OTHER = ("#F0E442", ":")
+# Okabe and Ito's palette, which the colour-blind can tell apart
+BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, YELLOW = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#E69F00",
+    "#CC79A7",
+    "#56B4E9",
+    "#F0E442",
+)
+LIGHT_GREY = "#7F7F7F"
+#: In the order in which series take them.
+COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, LIGHT_GREY)
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+#: Of lines of reference.
+GREY = "0.45"
+FONT = 11
+#: How many a bar reaches to each side.
+STANDARD_ERRORS = 2.0
 _UNITS = {"probability": "probability", "variance": "log odds squared", "random": "uniform number"}
-_FONT = 13
-_BAND = 0.12
 
 
 def panels(rows: int, columns: int, size: tuple[float, float], axes: Any = None, **options: Any) -> np.ndarray:
-    """`axes` as an array (rows, columns), or panels of a new figure of pyplot's, which notebooks show by themselves."""
+    """`axes` as an array (rows, columns), or panels of a new figure of that size in inches."""
     if axes is not None:
-        given = np.asarray(axes, dtype=object)
-        if given.size != rows * columns:
-            raise ValueError(f"axes= holds {given.size} panels and the figure needs {rows} by {columns}. Give as many.")
-        return given.reshape(rows, columns)
+        return _as_many(axes, rows * columns, f"{rows} by {columns}").reshape(rows, columns)
+    return np.asarray(_figure(size).subplots(rows, columns, squeeze=False, **options))
+
+
+def panels_in_pairs(count: int, size: tuple[float, float], axes: Any = None) -> np.ndarray:
+    """`axes` as an array (count,), or panels of that size on a new figure, two a row, the last one as wide as its row."""
+    if axes is not None:
+        return _as_many(axes, count, str(count))
+    rows, columns = -(-count // 2), min(count, 2)
+    figure = _figure((size[0] * columns, size[1] * rows))
+    cells = figure.add_gridspec(rows, columns)
+    places = [cells[place // columns, place % columns] for place in range(count)]
+    if count > 1 and count % 2:
+        places[-1] = cells[rows - 1, :]
+    return np.array([figure.add_subplot(place) for place in places], dtype=object)
+
+
+def _as_many(axes: Any, count: int, needed: str) -> np.ndarray:
+    """The axes that a caller gave, shape (count,)."""
+    given = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
+    if given.size != count:
+        raise ValueError(f"axes= holds {given.size} panels and the figure needs {needed}. Give as many.")
+    return given
+
+
+def _figure(size: tuple[float, float]) -> Figure:
+    """A new figure of pyplot's, which notebooks show by themselves."""
     import matplotlib.pyplot as plt
 
-    ratios = {"height_ratios": options.pop("height_ratios")} if "height_ratios" in options else {}
-    _, grid = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, gridspec_kw=ratios, **options)
-    return np.asarray(grid)
+    return plt.figure(figsize=size, layout="constrained")
 
 
-def tidy(panel: Axes) -> None:
+def tidy(panel: Axes, lines: Literal["both", "x", "y"] = "both") -> None:
     """A light grid and no box."""
     panel.spines[["top", "right"]].set_visible(False)
-    panel.grid(color="0.92", linewidth=0.8)
+    panel.grid(axis=lines, color="0.92", linewidth=0.8)
     panel.set_axisbelow(True)
 
 
@@ -69,59 +91,3 @@ def legend_above(panel: Axes, columns: int) -> None:
 def unit_of(criterion: str) -> str:
     """The unit of a criterion's scores."""
     return _UNITS.get(criterion, "nats" if criterion in CRITERIA else "its own unit")
-
-
-def plot_accuracy(results: xr.Dataset) -> Figure:
-    """Accuracy on held-out rows along self-training, one panel a prior.
-
-    Parameters
-    ----------
-    results : xarray.Dataset
-        `accuracy` over prior, criterion, split and n_pseudo, and `scale` over prior; attrs `dataset`, `n_labeled`,
-        `n_unlabeled` and `n_held_out`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Curves are means over splits; the dashed line is the supervised model. A band is one standard error of the paired
-        difference from it: how much the splits themselves differ is not in it.
-    """
-    priors = results["prior"].to_numpy().tolist()
-    figure = Figure(figsize=(4.6 * len(priors), 5.6), layout="constrained")
-    axes = figure.subplots(1, len(priors), sharey=True, squeeze=False)[0]
-    handles: dict[str, Line2D] = {}
-    for panel, prior in zip(axes, priors, strict=True):
-        handles = _panel(panel, results.sel(prior=prior))
-        panel.set_title(f"{prior.capitalize()} prior: Normal(0, {float(results['scale'].sel(prior=prior)):g})", fontsize=_FONT)
-        panel.set_xlabel(f"pseudo-labels (pool of {results.attrs['n_unlabeled']} rows)", fontsize=_FONT)
-    n_splits, attrs = results.sizes["split"], results.attrs
-    axes[0].set_ylabel(f"accuracy on {attrs['n_held_out']} held-out rows\n(share right)", fontsize=_FONT)
-    figure.suptitle(
-        f"{attrs['dataset'].capitalize()}, n = {attrs['n_labeled']} labeled, mean of {n_splits} "
-        f"split{'s' if n_splits > 1 else ''}\nband: ± 1 standard error of the paired difference from supervised",
-        fontsize=_FONT,
-    )
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, fontsize=_FONT - 1, frameon=False)
-    return figure
-
-
-def _panel(panel: Axes, held: xr.Dataset) -> dict[str, Line2D]:
-    """Draw one prior's curves; returns the line of each by its name."""
-    x = np.arange(held.sizes["n_pseudo"])
-    start = float(held["accuracy"].isel(n_pseudo=0, criterion=0).mean())
-    handles = {"supervised": panel.axhline(start, color="black", linestyle=(0, (5, 2)), linewidth=1.8, zorder=3)}
-    for criterion in held["criterion"].to_numpy().tolist():
-        colour, style = _STYLES.get(criterion, _OTHER)
-        accuracy = held["accuracy"].sel(criterion=criterion).transpose("split", "n_pseudo").to_numpy()
-        mean = accuracy.mean(axis=0)
-        if len(accuracy) > 1:
-            error = (accuracy - accuracy[:, :1]).std(axis=0, ddof=1) / np.sqrt(len(accuracy))
-            panel.fill_between(x, mean - error, mean + error, color=colour, alpha=_BAND, linewidth=0)
-        [handles[criterion]] = panel.plot(x, mean, color=colour, linestyle=style, linewidth=2.2)
-    panel.tick_params(labelsize=_FONT - 1)
-    panel.spines[["top", "right"]].set_visible(False)
-    panel.grid(axis="y", color="0.9", linewidth=0.8)
-    panel.set_axisbelow(True)
-    panel.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
-    panel.margins(x=0.02)
-    return handles

@@ -1,4 +1,4 @@
-"""Figures of a self-training run. A run in, matplotlib Axes out; no global style is changed."""
+"""What a self-training run did, panel by panel."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from pymc_bpls.errors import CriterionError
-from pymc_bpls.plots.panels import COLOURS, legend_above, tidy, unit_of
+from pymc_bpls.plots.panels import BLUE, COLOURS, FONT, GREY, VERMILION, legend_above, panels_in_pairs, tidy, unit_of
 from pymc_bpls.selftraining.tree import RunTables, is_run, read_tables
 
-_GREY = "0.45"
 _BAND = 0.2
 _SIZE = (3.8, 2.7)
-_FONT = 11
 _STYLES = ("-", "--", "-.", ":")
 
 
@@ -59,15 +57,13 @@ def plot_self_training(run: xr.DataTree, *, axes: Any = None) -> np.ndarray:
         raise CriterionError(f"A {type(run).__name__} is no run. Give one that self_train or resume returned.")
     tables = read_tables(run)
     drawn, last = _panels_of(tables), tables.history.sizes["step"]
-    grid = _own_panels(len(drawn)) if axes is None else np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
-    if grid.size != len(drawn):
-        raise ValueError(f"axes= holds {grid.size} panels and this run needs {len(drawn)}. Give as many.")
+    grid = panels_in_pairs(len(drawn), _SIZE, axes)
     for panel, draw in zip(grid, drawn, strict=True):
         draw(panel, tables)
         panel.set_xlim(-0.03 * max(last, 1), 1.03 * max(last, 1))
-        panel.set_xlabel("pseudo-labels added", fontsize=_FONT)
-        panel.yaxis.label.set_fontsize(_FONT)
-        panel.tick_params(labelsize=_FONT - 1.5)
+        panel.set_xlabel("pseudo-labels added", fontsize=FONT)
+        panel.yaxis.label.set_fontsize(FONT)
+        panel.tick_params(labelsize=FONT - 1.5)
         panel.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
         tidy(panel)
     return grid
@@ -77,28 +73,14 @@ def _panels_of(run: RunTables) -> Sequence[Callable[[Axes, RunTables], None]]:
     """What there is to draw."""
     curve, steps = run.curve, run.history.sizes["step"]
     gaps = steps and np.isfinite(run.history["gap"].to_numpy()).any()
-    panels = (
+    every = (
         ("accuracy" in curve, _accuracy),
         ("log_score" in curve or "held_out_log_score" in curve, _log_scores),
         (steps, _scores),
         (gaps, _gaps),
         (steps, _classes),
     )
-    found = [draw for there, draw in panels if there]
-    return found or [_nothing]
-
-
-def _own_panels(count: int) -> np.ndarray:
-    """Panels on a new figure of pyplot's, two a row; the last one is as wide as its row."""
-    import matplotlib.pyplot as plt
-
-    rows, columns = -(-count // 2), min(count, 2)
-    figure = plt.figure(figsize=(_SIZE[0] * columns, _SIZE[1] * rows), layout="constrained")
-    cells = figure.add_gridspec(rows, columns)
-    places = [cells[place // columns, place % columns] for place in range(count)]
-    if count > 1 and count % 2:
-        places[-1] = cells[rows - 1, :]
-    return np.array([figure.add_subplot(place) for place in places], dtype=object)
+    return [draw for there, draw in every if there] or [_nothing]
 
 
 def _accuracy(panel: Axes, run: RunTables) -> None:
@@ -106,8 +88,8 @@ def _accuracy(panel: Axes, run: RunTables) -> None:
     x, accuracy = curve["n_pseudo"].to_numpy(), curve["accuracy"].to_numpy()
     won, lost = (curve[name].to_numpy() / t for name in ("won", "lost"))
     error = np.sqrt(np.maximum(won + lost - (won - lost) ** 2, 0) / max(t - 1, 1))
-    panel.fill_between(x, accuracy - error, accuracy + error, color=COLOURS[0], alpha=_BAND, linewidth=0, label="± 1 s.e.")
-    _line(panel, x, accuracy, COLOURS[0], "self-training")
+    panel.fill_between(x, accuracy - error, accuracy + error, color=BLUE, alpha=_BAND, linewidth=0, label="± 1 s.e.")
+    _line(panel, x, accuracy, BLUE, "self-training")
     panel.axhline(accuracy[0], color="black", linestyle=(0, (5, 2)), linewidth=1.5, label="supervised")
     low, high = panel.get_ylim()
     panel.set_ylim(max(low, -0.01), min(high, 1.01))
@@ -131,16 +113,16 @@ def _log_scores(panel: Axes, run: RunTables) -> None:
 
 def _scores(panel: Axes, run: RunTables) -> None:
     history, criterion = run.history, run.criterion
-    _line(panel, history["step"].to_numpy(), history["score"].to_numpy(), COLOURS[0], None)
+    _line(panel, history["step"].to_numpy(), history["score"].to_numpy(), BLUE, None)
     panel.set_ylabel(f'score of the chosen row\n("{criterion}", {unit_of(criterion)})')
 
 
 def _gaps(panel: Axes, run: RunTables) -> None:
     history, criterion = run.history, run.criterion
     x, gap = history["step"].to_numpy(), history["gap"].to_numpy()
-    panel.vlines(x, 0, gap, color=COLOURS[1], linewidth=1.2)
-    panel.plot(x, gap, "o", color=COLOURS[1], markersize=3.5)
-    panel.axhline(0, color=_GREY, linewidth=1)
+    panel.vlines(x, 0, gap, color=VERMILION, linewidth=1.2)
+    panel.plot(x, gap, "o", color=VERMILION, markersize=3.5)
+    panel.axhline(0, color=GREY, linewidth=1)
     panel.set_ylabel(f"gap to the next best row\n({unit_of(criterion)})")
 
 

@@ -8,12 +8,13 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
+from validation.study.figures import BLUE, GREEN, ORANGE, SKY
 from validation.study.markdown import table
 
 Results = dict[str, Any]
 METHODS = ("Laplace, refits", "Laplace, predictive", "VI", "EP", "PSIS")
 MARKERS = dict(zip(METHODS, "o^sDx", strict=True))
-COLOURS = dict(zip(METHODS, ("#0072B2", "#56B4E9", "#E69F00", "#009E73", "#555555"), strict=True))
+COLOURS = dict(zip(METHODS, (BLUE, SKY, ORANGE, GREEN, "#555555"), strict=True))
 
 
 RECOMMENDATION = """## Which when

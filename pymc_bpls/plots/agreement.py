@@ -1,0 +1,59 @@
+"""Agreement with the exact ranking along a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pymc_bpls.audit.along import AuditAlong
+from pymc_bpls.plots.panels import COLOURS, GREY, MARKERS, STANDARD_ERRORS, legend_above, panels, tidy
+
+
+def plot_agreement(along: AuditAlong, *, axes: Any = None) -> np.ndarray:
+    """Agreement with the exact ranking, and the run's regret, as D grows.
+
+    Parameters
+    ----------
+    along : AuditAlong
+    axes : array_like of two matplotlib Axes, optional
+
+    Returns
+    -------
+    numpy.ndarray of matplotlib Axes, shape (2,)
+        Bars are 95% Monte Carlo intervals of τ, and ± 2 standard errors of the regret. Rounds with a reference that is not
+        reliable are open.
+    """
+    rounds = along.rounds
+    grid = panels(1, 2, (10.4, 4.2), axes).ravel()
+    n = rounds["n_labeled"].to_numpy()
+    shift = 0.06 * max(1.0, float(np.min(np.diff(n))) if len(n) > 1 else 1.0)
+    names = rounds["criterion"].to_numpy().tolist()
+    for place, name in enumerate(names):
+        held = rounds.sel(criterion=name)
+        tau = held["tau"].to_numpy()
+        bars = np.abs(np.stack([tau - held["tau_low"].to_numpy(), held["tau_high"].to_numpy() - tau]))
+        grid[0].errorbar(
+            n + shift * (place - (len(names) - 1) / 2),
+            tau,
+            bars,
+            fmt=MARKERS[place % len(MARKERS)] + "-",
+            color=COLOURS[place % len(COLOURS)],
+            label=name,
+            linewidth=1.3,
+            markersize=5,
+        )
+    grid[0].set_ylabel("Kendall's τ with the exact ranking")
+    reliable = rounds["reliable"].to_numpy() == 1
+    regret, error = rounds["run_regret"].to_numpy(), rounds["run_regret_mcse"].to_numpy()
+    grid[1].errorbar(n, regret, STANDARD_ERRORS * error, fmt="none", ecolor="black", linewidth=1.3)
+    for some, face, label in ((reliable, "black", "reliable reference"), (~reliable, "white", "reference not reliable")):
+        if some.any():
+            grid[1].plot(n[some], regret[some], "o", color="black", markerfacecolor=face, label=label)
+    grid[1].axhline(0, color=GREY, linewidth=1)
+    grid[1].set_ylabel("log PPP lost by the run's choice (nats)")
+    for panel in grid:
+        legend_above(panel, 4)
+        panel.set_xlabel("rows in D")
+        tidy(panel)
+    return grid
