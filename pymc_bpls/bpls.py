@@ -46,7 +46,7 @@ from pymc_bpls.selftraining.resuming import (
 from pymc_bpls.selftraining.run import ClassBalance, Plan, Run, progress, read_balance, read_test
 from pymc_bpls.selftraining.stop_rules import Stop, read_rules, rows_to_hold_out
 from pymc_bpls.selftraining.tree import RunMembers, RunSettings, generator_at, read_run, write_run
-from pymc_bpls.summaries import of_problem
+from pymc_bpls.summaries import summarise_problem
 
 _PREDICTORS = ("map", "laplace")
 
@@ -190,10 +190,10 @@ class BPLS:
             )
 
     def __repr__(self) -> str:
-        return of_problem(self._problem).sentences[0]
+        return summarise_problem(self._problem).sentences[0]
 
     def _repr_html_(self) -> str:
-        return of_problem(self._problem)._repr_html_()
+        return summarise_problem(self._problem)._repr_html_()
 
     @property
     def compilations(self) -> xr.Dataset:

@@ -53,13 +53,13 @@ def summary(result: xr.Dataset | xr.DataTree) -> Summary:
     Pseudo-labels: 2 of class 1 (100%; labeled rows 67%).
     """
     if is_run(result):
-        return _of_run(read_tables(result))
+        return _summarise_run(read_tables(result))
     if isinstance(result, xr.Dataset) and "score" in result and "candidate" in result.dims:
-        return _of_scores(result)
+        return _summarise_scores(result)
     raise CriterionError(f"A {type(result).__name__} is neither a run nor scores. Give what self_train or score returned.")
 
 
-def of_problem(problem: Problem) -> Summary:
+def summarise_problem(problem: Problem) -> Summary:
     """A declared model on its table."""
     table, names = problem.table, problem.classes.names
     counts = np.bincount(table.codes[table.labeled], minlength=len(names))
@@ -77,7 +77,7 @@ def of_problem(problem: Problem) -> Summary:
     return Summary(sentences, pd.DataFrame({"labeled rows": counts, "share": shares}, index=pd.Index(names, name="class")))
 
 
-def _of_scores(scores: xr.Dataset) -> Summary:
+def _summarise_scores(scores: xr.Dataset) -> Summary:
     """Scores of all candidates: the best of them, and what is wrong with others."""
     values = scores["score"].max([dim for dim in scores["score"].dims if dim != "candidate"])
     order = np.argsort(-values.fillna(-np.inf).to_numpy(), kind="stable")
@@ -101,13 +101,13 @@ def _of_scores(scores: xr.Dataset) -> Summary:
     sentences = [
         f'"{attrs["criterion"]}" ({attrs["approximation"]}, labels "{attrs["labels"]}") of {m} candidates, '
         f"the best {len(order)}:",
-        f"Pseudo-labels: {_of_classes(scores['pseudo_label'].to_numpy())}.",
+        f"Pseudo-labels: {_count_classes(scores['pseudo_label'].to_numpy())}.",
         *([f"{lost} candidates have no finite score and are never selected."] if lost else []),
     ]
     return Summary(sentences, pd.DataFrame(table, index=pd.Index(names, name=index)))
 
 
-def _of_run(run: RunTables) -> Summary:
+def _summarise_run(run: RunTables) -> Summary:
     """A run: whether it helped, its first and last model, how it ended, and what it added."""
     ends, added = run.curve.isel(n_pseudo=[0, -1]), run.history["pseudo_label"].to_numpy()
     n_pseudo = ends["n_pseudo"].to_numpy()
@@ -122,13 +122,13 @@ def _of_run(run: RunTables) -> Summary:
     sentences = [
         run.verdict,
         f'Ended after {rounds} rounds of "{run.criterion}" ({run.approximation}): {run.stop_reason.rstrip(".")}.',
-        *([f"Pseudo-labels: {_of_classes(added, run.labels)}."] if len(added) else []),
+        *([f"Pseudo-labels: {_count_classes(added, run.labels)}."] if len(added) else []),
     ]
     frame = pd.DataFrame(table, index=["supervised", f"{n_pseudo[-1]} pseudo-labels"])
     return Summary(sentences, frame if len(added) else frame.iloc[:1])
 
 
-def _of_classes(labels: np.ndarray, labeled: np.ndarray | None = None) -> str:
+def _count_classes(labels: np.ndarray, labeled: np.ndarray | None = None) -> str:
     """How many of each class, and how many of the labeled rows."""
     beside = {
         name: "" if labeled is None else f"; labeled rows {percent((labeled == name).mean())}" for name in np.unique(labels)

@@ -267,6 +267,20 @@ def test_candidates_nearer_than_the_error_are_flagged_and_left_out_once(few):
     assert f"{near.sum()} of {split.m} candidates are flagged" in audit.verdict
 
 
+def test_a_candidate_with_two_flags_counts_for_each_of_them(few):
+    split, informed = few
+    exact, few_draws = quadrature(split), np.arange(split.m) < 5
+    ess, error = np.where(few_draws, 10.0, 1e4), np.full(split.m, 0.002)
+    exact = exact.assign(mcse=("candidate", error), ess=("candidate", ess))
+    audit = informed.audit(["ppp"], exact=exact, random_seed=0)
+    value = exact["log_ppp"].to_numpy()
+    near = np.array([np.sort(np.abs(value - each))[1] < 0.002 * np.sqrt(2) for each in value])
+    assert (
+        f"{(near | few_draws).sum()} of {split.m} candidates are flagged: 5 for effective sample size below 400, "
+        f"{near.sum()} for not separated from a neighbour"
+    ) in audit.verdict
+
+
 def test_a_run_of_another_table_or_prior_is_refused(sim1, sim1_informed):
     order = np.r_[np.arange(sim1.n)[::-1], np.arange(sim1.n, len(sim1.y))]
     others = (reference.logistic(sim1.X[order], sim1.y[order]), reference.logistic(sim1.X, sim1.y, scale=1.0))

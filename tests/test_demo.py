@@ -18,6 +18,7 @@ from pymc_bpls.demo import (
     collect,
     differences,
     draw_split,
+    report,
     run_all,
     run_demo,
     shared_compilations,
@@ -89,6 +90,16 @@ def test_the_demo_prints_a_table_a_prior_and_writes_the_figure(tmp_path):
     assert "One split has no standard error" in text
     assert "1 of 1 splits" in text and str(output.name) in text.replace("\n", "")
     assert max(map(len, text.splitlines()[:-3])) <= 80
+
+
+def test_runs_that_ended_before_their_rounds_are_told_by_their_code():
+    done = results_of([0.6, 0.7], [0.6, 0.7])
+    ends = {"stop_kind": np.array(["rounds", "pool"]), "stop_reason": np.array(["3 rounds are done", "nothing is left"])}
+    console, console_of_all_done = recorder(), recorder()
+    report(done.assign({name: (("split",), values) for name, values in ends.items()}), console)
+    report(done, console_of_all_done)
+    assert "Some runs ended early and keep their last accuracy: nothing is left" in console.export_text()
+    assert "ended early" not in console_of_all_done.export_text()
 
 
 def test_an_interrupted_demo_reports_the_splits_that_it_finished(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
-from pymc_bpls.audit.along_sentences import INTERRUPTED, of_ends, of_growth, of_reference, of_regret
+from pymc_bpls.audit.along_sentences import INTERRUPTED, say_ends, say_growth, say_regret, say_reliability
 from pymc_bpls.audit.exact_selection import compare_ends, exact_run
 from pymc_bpls.audit.report import Audit, Report
 from pymc_bpls.audit.steps import audit_step
@@ -92,11 +92,11 @@ def _report(rounds: list[xr.Dataset], audits: list[Audit], track: Track, exact: 
     if exact is not None:
         groups["final"] = compare_ends(track, exact)
         groups["exact_run"] = history_dataset(exact.history, track.scorer.problem)
-        ends = of_ends(groups["final"])
+        ends = say_ends(groups["final"])
     attrs = {
         "reliable": int(bool((along["reliable"] == 1).all())),
         "reasons": reasons,
-        "verdict": f"{of_reference(along, reasons)} {ends}",
-        "answers": [of_growth(along), of_regret(along, track.n_rounds)],
+        "verdict": f"{say_reliability(along, reasons)} {ends}",
+        "answers": [say_growth(along), say_regret(along, track.n_rounds)],
     }
     return AuditAlong(xr.DataTree.from_dict({"/": xr.Dataset(attrs=attrs), **groups}))

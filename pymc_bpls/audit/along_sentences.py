@@ -9,11 +9,11 @@ from scipy.stats import linregress, t
 from pymc_bpls.text.numbers import plus_minus
 
 _FEWEST_FOR_SLOPE = 3
-#: Instead of `of_ends`, where there is nothing to compare with.
+#: Instead of `say_ends`, where there is nothing to compare with.
 INTERRUPTED = "Interrupted before exact selection was run, so that the last models are not compared."
 
 
-def of_reference(along: xr.Dataset, reasons: list[str]) -> str:
+def say_reliability(along: xr.Dataset, reasons: list[str]) -> str:
     """Is the reference to be trusted?"""
     n, bad = along.sizes["step"], int((along["reliable"] == 0).sum())
     if bad:
@@ -21,7 +21,7 @@ def of_reference(along: xr.Dataset, reasons: list[str]) -> str:
     return f"The reference is reliable in all {n} audited rounds."
 
 
-def of_growth(along: xr.Dataset) -> str:
+def say_growth(along: xr.Dataset) -> str:
     """Does Laplace's ppp get better as D grows?"""
     if "ppp" not in along["criterion"]:
         return "Laplace's ppp was not audited, so that its growth with D is unknown."
@@ -40,7 +40,7 @@ def of_growth(along: xr.Dataset) -> str:
     )
 
 
-def of_regret(along: xr.Dataset, n_rounds: int) -> str:
+def say_regret(along: xr.Dataset, n_rounds: int) -> str:
     """Does regret add up?"""
     regret, error = along["run_regret"].to_numpy(), along["run_regret_mcse"].to_numpy()
     total = plus_minus(float(regret.sum()), float(np.sqrt((error**2).sum())))
@@ -51,7 +51,7 @@ def of_regret(along: xr.Dataset, n_rounds: int) -> str:
     )
 
 
-def of_ends(final: xr.Dataset) -> str:
+def say_ends(final: xr.Dataset) -> str:
     """Would exact selection have ended with another model?"""
     added, same = int(final["n_added"]), int(final["n_same_added"])
     rows, different = int(final["n_rows"]), int(final["n_predicted_differently"])

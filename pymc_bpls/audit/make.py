@@ -11,9 +11,9 @@ import numpy as np
 import xarray as xr
 
 from pymc_bpls.approximations.gaussian import Gaussian
-from pymc_bpls.audit import sentences as verdicts
 from pymc_bpls.audit.agreement import DESCRIPTIONS, PairScores, agreement, correlation, errors
 from pymc_bpls.audit.report import Audit
+from pymc_bpls.audit.sentences import say_criterion, say_diagnostic, say_nothing_compared, say_simplified, say_verdict
 from pymc_bpls.audit.truth import Truth
 from pymc_bpls.engine.mode import Mode
 from pymc_bpls.errors import BPLSError, BPLSWarning, CriterionError, ModeError
@@ -135,7 +135,7 @@ def make_audit(bench: Bench, forms: Sequence[Form]) -> Audit:
     if not scores:
         return _audit_of_nothing(bench, reasons, refused)
     unit = "candidates" if bench.codes.ndim == 1 else "pairs of candidate and class"
-    verdict = verdicts.of_all(compared, reasons, flags, unit, truth.source)
+    verdict = say_verdict(compared, reasons, flags, unit, truth.source)
     return _audit(
         bench.top,
         reasons,
@@ -153,7 +153,7 @@ def _audit_of_nothing(bench: Bench, reasons: list[str], refused: dict[str, str])
     flags = _flags(bench.truth, {})
     compared, simplified, diagnostics = _empty()
     held = _candidates(bench, {}, flags, None)
-    return _audit(bench.top, reasons, verdicts.of_nothing(refused), held, compared, simplified, diagnostics, refused)
+    return _audit(bench.top, reasons, say_nothing_compared(refused), held, compared, simplified, diagnostics, refused)
 
 
 def _empty() -> tuple[xr.Dataset, xr.Dataset, xr.Dataset]:
@@ -225,7 +225,7 @@ def _agreement(bench: Bench, scores: dict[str, PairScores], flags: list[list[str
     found = {label: agreement(scored, bench.truth, flagged, bench.top, bench.seed) for label, scored in scores.items()}
     for label, each in found.items():
         pair = each.pop("choice")
-        each["verdict"] = verdicts.of_criterion(label, each, _name(bench, pair))
+        each["verdict"] = say_criterion(label, each, _name(bench, pair))
         each["choice"] = bench.pairs.rows[pair]
         each["choice_label"] = bench.scorer.problem.classes.names[bench.pairs.codes[pair]]
     names = list(dict.fromkeys(["verdict", *(key for each in found.values() for key in each)]))
@@ -298,7 +298,7 @@ def _simplified(scores: dict[str, PairScores], truth: Truth) -> xr.Dataset:
         {name: ("expansion", np.array([each[name] for each in found.values()])) for name in names},
         coords={"expansion": np.array(list(found), dtype=str)},
     )
-    texts = [verdicts.of_simplified(result.sel(expansion=name)) for name in found]
+    texts = [say_simplified(result.sel(expansion=name)) for name in found]
     return result.assign(verdict=("expansion", np.array(texts, dtype=str)))
 
 
@@ -328,7 +328,7 @@ def _diagnostics(bench: Bench, scores: dict[str, PairScores], class_sum_error: n
         given = {name: values for name, values in possible.items() if values is not None}
         found = {name: correlation(values, scores["ppp"], bench.truth, bench.seed) for name, values in given.items()}
     columns = list(zip(*found.values(), strict=True)) or [(), (), ()]
-    texts = [verdicts.of_diagnostic(name, *values) for name, values in found.items()]
+    texts = [say_diagnostic(name, *values) for name, values in found.items()]
     return xr.Dataset(
         {
             **{name: ("diagnostic", np.array(column, dtype=float)) for name, column in zip(_RHO, columns, strict=True)},

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_bpls.audit.sentences import of_refused
+from pymc_bpls.audit.sentences import say_left_out
 from pymc_bpls.text.attributes import strings
 from pymc_bpls.text.numbers import plus_minus, with_interval
 from pymc_bpls.text.summary import Summary
@@ -145,7 +145,7 @@ class Audit(Report):
         """The verdict, one of each criterion, simplified against full, the diagnostics, and what was left out."""
         groups = (self.agreement, self.simplified, self.diagnostics)
         said = [text for group in groups for text in group["verdict"].to_numpy().tolist()]
-        return [self.verdict, *said, *of_refused(self.refused)]
+        return [self.verdict, *said, *say_left_out(self.refused)]
 
 
 def _tau(row: dict[str, Any], name: str) -> str:

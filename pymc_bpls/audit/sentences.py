@@ -18,7 +18,7 @@ _SMALL_LOSS, _SMALL_ERROR = 0.01, 0.1
 GIVEN = "values given by the user"
 
 
-def of_criterion(label: str, found: dict[str, Any], name_of_choice: str) -> str:
+def say_criterion(label: str, found: dict[str, Any], name_of_choice: str) -> str:
     """What a criterion's choice costs, and how far off it is."""
     tied = f", the first of {found['n_tied']} that it scores alike" if found["n_tied"] > 1 else ""
     return f"{label} {_choice(found, name_of_choice + tied)}; {_error(found)}."
@@ -49,9 +49,9 @@ def _error(found: dict[str, Any]) -> str:
     return f"its log-PPP error, centred, is at most {size}{share}{noise}{shared}"
 
 
-def of_all(agreement: xr.Dataset, reasons: list[str], flags: Sequence[Sequence[str]], unit: str, source: str) -> str:
+def say_verdict(agreement: xr.Dataset, reasons: list[str], flags: Sequence[Sequence[str]], unit: str, source: str) -> str:
     """Whether the reference is to be trusted, whether the first criterion is, and what the choices cost."""
-    flagged = _of_flags(flags, unit)
+    flagged = _say_flags(flags, unit)
     if reasons:
         return f"Not reliable: {'; '.join(reasons)}. What is called exact below is no more than this reference.{flagged}"
     regret, error = agreement["regret"].to_numpy(), agreement["regret_mcse"].to_numpy()
@@ -62,7 +62,7 @@ def of_all(agreement: xr.Dataset, reasons: list[str], flags: Sequence[Sequence[s
         lead = "The exact values are given, and were not checked."
     if range_ <= TIED:
         return f"{lead} All {unit} have the same exact value, so that there is nothing to choose.{flagged}"
-    use = _of_use(agreement.isel(criterion=0), bool(same[0]), range_)
+    use = _say_use(agreement.isel(criterion=0), bool(same[0]), range_)
     others = f"{same.sum()} of {len(same)} criteria pick the exact best candidate or one not told from it"
     if same.all():
         return f"{lead} {use} {others}.{flagged}"
@@ -73,7 +73,7 @@ def of_all(agreement: xr.Dataset, reasons: list[str], flags: Sequence[Sequence[s
     return f"{lead} {use} {others}; {label} loses most, {lost} of log PPP ({share} of the range).{flagged}"
 
 
-def _of_use(first: xr.Dataset, well: bool, range_: float) -> str:
+def _say_use(first: xr.Dataset, well: bool, range_: float) -> str:
     """Whether the first criterion can be used for this model and these data."""
     label, regret = str(first["criterion"].to_numpy()), float(first["regret"])
     share = float(first["max_centred_share"]) if "max_centred_share" in first else np.nan
@@ -86,7 +86,7 @@ def _of_use(first: xr.Dataset, well: bool, range_: float) -> str:
     return f"{label} chooses well here, but its values are off by up to {percent(share)} of the range of log PPP over the pool."
 
 
-def _of_flags(flags: Sequence[Sequence[str]], unit: str) -> str:
+def _say_flags(flags: Sequence[Sequence[str]], unit: str) -> str:
     """How many are flagged, and why."""
     notes = [note for of_pair in flags for note in of_pair]
     if not notes:
@@ -95,12 +95,12 @@ def _of_flags(flags: Sequence[Sequence[str]], unit: str) -> str:
     return f" {sum(bool(of_pair) for of_pair in flags)} of {len(flags)} {unit} are flagged: {counts}."
 
 
-def of_nothing(refused: dict[str, str]) -> str:
+def say_nothing_compared(refused: dict[str, str]) -> str:
     """No criterion could be scored."""
     return f"Nothing is compared: none of {', '.join(refused)} is defined here."
 
 
-def of_refused(refused: dict[str, str]) -> list[str]:
+def say_left_out(refused: dict[str, str]) -> list[str]:
     """What was left out, a line for each reason."""
     labels: dict[str, list[str]] = {}
     for label, why in refused.items():
@@ -108,7 +108,7 @@ def of_refused(refused: dict[str, str]) -> list[str]:
     return [f"Left out: {', '.join(names)}. {why}" for why, names in labels.items()]
 
 
-def of_simplified(simplified: xr.Dataset) -> str:
+def say_simplified(simplified: xr.Dataset) -> str:
     """What Eq. 7 changes against Eq. 6."""
     changed, expansion = bool(simplified["choice_changes"]), str(simplified["expansion"].to_numpy())
     change, error = float(simplified["lost"]), float(simplified["lost_mcse"])
@@ -121,7 +121,7 @@ def of_simplified(simplified: xr.Dataset) -> str:
     )
 
 
-def of_diagnostic(name: str, rho: float, low: float, high: float) -> str:
+def say_diagnostic(name: str, rho: float, low: float, high: float) -> str:
     """How well a diagnostic that needs no reference tells where Laplace's ppp is off."""
     what = {"class_sum_error": "The class-sum error", "pareto_k": "k-hat"}[name]
     if np.isnan(rho):
