@@ -22,7 +22,7 @@ MUSHROOM_SEED = 848
 
 
 @dataclass(frozen=True)
-class Table:
+class BinaryTable:
     """Named features and binary labels.
 
     Attributes
@@ -38,14 +38,14 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Source:
-    """What is said about a data set, and ``load(name)``, which returns its `Table`."""
+class KnownDataset:
+    """What is said about a data set, and ``load(name)``, which returns its `BinaryTable`."""
 
     title: str
     source: str
     licence: str
     class_names: tuple[str, str]
-    load: Callable[[str], Table]
+    load: Callable[[str], BinaryTable]
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,9 @@ def load_dataset(name: str) -> xr.Dataset:
     >>> int(notes["y"].sum())
     100
     """
-    if name not in SOURCES:
-        raise DataUnavailableError(f"Data set {name!r} is unknown. Choose one of {_listed(SOURCES)}.")
-    known = SOURCES[name]
+    if name not in DATASETS:
+        raise DataUnavailableError(f"Data set {name!r} is unknown. Choose one of {_listed(DATASETS)}.")
+    known = DATASETS[name]
     return _dataset(
         known.load(name),
         name=name,
@@ -195,7 +195,7 @@ def simulate(design: str, n: int, q: int, *, random_seed: int | np.random.Genera
     )
 
 
-def _dataset(table: Table, **attrs: Any) -> xr.Dataset:
+def _dataset(table: BinaryTable, **attrs: Any) -> xr.Dataset:
     return xr.Dataset(
         {"X": (("row", "feature"), table.X), "y": ("row", table.y)},
         coords={"row": np.arange(len(table.y)), "feature": list(table.features)},
@@ -207,17 +207,17 @@ def _listed(names: dict[str, Any]) -> str:
     return ", ".join(repr(name) for name in names)
 
 
-def _load_bundled(name: str) -> Table:
+def _load_bundled(name: str) -> BinaryTable:
     file = files("pymc_bpls") / "data" / f"{name}.csv"
     return _parse_csv(file.read_text(encoding="utf-8"), f"{name}.csv")
 
 
-def _load_breast_cancer(name: str) -> Table:
+def _load_breast_cancer(name: str) -> BinaryTable:
     bunch = _optional("sklearn.datasets", "scikit-learn", name).load_breast_cancer()
-    return Table(bunch.feature_names.tolist(), bunch.data.astype(np.float64), bunch.target.astype(np.int64))
+    return BinaryTable(bunch.feature_names.tolist(), bunch.data.astype(np.float64), bunch.target.astype(np.int64))
 
 
-def _load_folder_or_uci(name: str, *, uci_id: int, convert: Callable[[Any], Table]) -> Table:
+def _load_folder_or_uci(name: str, *, uci_id: int, convert: Callable[[Any], BinaryTable]) -> BinaryTable:
     folder = os.environ.get(DATA_FOLDER_VARIABLE)
     file = Path(folder or "", f"{name}.csv")
     if folder and file.is_file():
@@ -225,7 +225,7 @@ def _load_folder_or_uci(name: str, *, uci_id: int, convert: Callable[[Any], Tabl
     return _fetch_uci(name, uci_id, convert)
 
 
-def _parse_csv(text: str, where: str) -> Table:
+def _parse_csv(text: str, where: str) -> BinaryTable:
     """Read a header and rows of numbers whose last column is ``target``."""
     header, *lines = text.splitlines() or [""]
     *features, last = header.split(",")
@@ -239,7 +239,7 @@ def _parse_csv(text: str, where: str) -> Table:
             f"File {where!r} is not a table of finite numbers whose last column is 'target', with both 0 and 1. "
             "Replace the file."
         )
-    return Table(features, values[:, :-1], values[:, -1].astype(np.int64))
+    return BinaryTable(features, values[:, :-1], values[:, -1].astype(np.int64))
 
 
 def _is_binary(y: np.ndarray) -> bool:
@@ -255,7 +255,7 @@ def _optional(module: str, package: str, name: str, alternative: str = "") -> Mo
         ) from error
 
 
-def _fetch_uci(name: str, uci_id: int, convert: Callable[[Any], Table]) -> Table:
+def _fetch_uci(name: str, uci_id: int, convert: Callable[[Any], BinaryTable]) -> BinaryTable:
     folder_advice = f"set {DATA_FOLDER_VARIABLE} to a folder that holds {name}.csv"
     ucimlrepo = _optional("ucimlrepo", "ucimlrepo", name, f", or {folder_advice}")
     try:
@@ -273,7 +273,7 @@ def _fetch_uci(name: str, uci_id: int, convert: Callable[[Any], Table]) -> Table
         ) from error
 
 
-def _convert_abalone(data: Any) -> Table:
+def _convert_abalone(data: Any) -> BinaryTable:
     """Male (1) or female (0), from the adults; `data` holds the data frames of a ``fetch_ucirepo`` result."""
     animals = data.original.rename(columns=_plain)
     adults = animals[animals["sex"] != "I"]
@@ -282,13 +282,13 @@ def _convert_abalone(data: Any) -> Table:
     return _fetched_table(names, adults[columns], adults["sex"] == "M")
 
 
-def _convert_eeg(data: Any) -> Table:
+def _convert_eeg(data: Any) -> BinaryTable:
     """Class 2 (1) or class 1 (0), from twelve features in order: UCI's names for them are not relied on."""
     names = [f"V{i}" for i in range(1, 13)]
     return _fetched_table(names, data.features, data.targets.iloc[:, 0] == 2)
 
 
-def _convert_mushrooms(data: Any) -> Table:
+def _convert_mushrooms(data: Any) -> BinaryTable:
     """Poisonous (1) or edible (0), from a seeded subsample in the order of the rows."""
     every = data.original.rename(columns=_plain)
     size = min(MUSHROOM_ROWS, len(every))
@@ -303,11 +303,11 @@ def _plain(column: str) -> str:
     return column.strip().lower().replace("-", "_").replace(".", "_").replace(" ", "_")
 
 
-def _fetched_table(names: Sequence[str], features: Any, positive: Any) -> Table:
+def _fetched_table(names: Sequence[str], features: Any, positive: Any) -> BinaryTable:
     X, y = features.to_numpy(dtype=np.float64), positive.to_numpy(dtype=np.int64)
     if X.shape[1] != len(names) or not np.isfinite(X).all() or not _is_binary(y):
         raise ValueError(f"expected {len(names)} columns of finite numbers and both classes")
-    return Table(names, X, y)
+    return BinaryTable(names, X, y)
 
 
 def _supplement_design(rng: np.random.Generator, q: int) -> LogitDesign:
@@ -323,13 +323,13 @@ def _code_design(rng: np.random.Generator, q: int) -> LogitDesign:
     return LogitDesign(means, sds, intercept=2.4, coefficients=coefficients)
 
 
-def _draw(rng: np.random.Generator, truth: LogitDesign, n: int) -> Table:
+def _draw(rng: np.random.Generator, truth: LogitDesign, n: int) -> BinaryTable:
     """Draw n rows; y is 1 where a standard logistic variable is below the logit, which needs no exponential."""
     X = rng.normal(truth.means, truth.sds, size=(n, len(truth.means)))
     y = (rng.logistic(size=n) < truth.intercept + X @ truth.coefficients).astype(np.int64)
     if not _is_binary(y):
         raise LabelError(f"All {n} simulated labels are {y[0]}. Use another random_seed or a larger n.")
-    return Table([f"x{j}" for j in range(1, len(truth.means) + 1)], X, y)
+    return BinaryTable([f"x{j}" for j in range(1, len(truth.means) + 1)], X, y)
 
 
 DESIGNS: dict[str, Callable[[np.random.Generator, int], LogitDesign]] = {
@@ -337,57 +337,57 @@ DESIGNS: dict[str, Callable[[np.random.Generator, int], LogitDesign]] = {
     "code": _code_design,
 }
 
-SOURCES: dict[str, Source] = {
-    "banknote": Source(
+DATASETS: dict[str, KnownDataset] = {
+    "banknote": KnownDataset(
         title="Swiss bank notes",
         source="Flury and Riedwyl (1988), Multivariate Statistics: A Practical Approach; R package mclust",
         licence="published table, with attribution",
         class_names=("counterfeit", "genuine"),
         load=_load_bundled,
     ),
-    "sonar": Source(
+    "sonar": KnownDataset(
         title="Connectionist Bench (Sonar, Mines vs. Rocks)",
         source="UCI Machine Learning Repository, doi:10.24432/C5T01Q; R package mlbench",
         licence="CC BY 4.0",
         class_names=("mine", "rock"),
         load=_load_bundled,
     ),
-    "ionosphere": Source(
+    "ionosphere": KnownDataset(
         title="Ionosphere, without its constant column V2",
         source="UCI Machine Learning Repository, doi:10.24432/C5W01B; R package mlbench",
         licence="CC BY 4.0",
         class_names=("bad", "good"),
         load=_load_bundled,
     ),
-    "cars": Source(
+    "cars": KnownDataset(
         title="Motor Trend cars: engine shape from weight and quarter-mile time",
         source="Henderson and Velleman (1981), Biometrics 37, 391-411; mtcars in R",
         licence="published table, with attribution",
         class_names=("V-shaped", "straight"),
         load=_load_bundled,
     ),
-    "breast_cancer": Source(
+    "breast_cancer": KnownDataset(
         title="Breast Cancer Wisconsin (Diagnostic)",
         source="UCI Machine Learning Repository, doi:10.24432/C5DW2B; scikit-learn",
         licence="CC BY 4.0",
         class_names=("malignant", "benign"),
         load=_load_breast_cancer,
     ),
-    "abalone": Source(
+    "abalone": KnownDataset(
         title="Abalone: sex of the adults",
         source="UCI Machine Learning Repository, id 1, doi:10.24432/C55C7W",
         licence="CC BY 4.0",
         class_names=("female", "male"),
         load=partial(_load_folder_or_uci, uci_id=1, convert=_convert_abalone),
     ),
-    "eeg": Source(
+    "eeg": KnownDataset(
         title="Planning Relax (the paper's EEG)",
         source="UCI Machine Learning Repository, id 230",
         licence="CC BY 4.0",
         class_names=("class 1", "class 2"),
         load=partial(_load_folder_or_uci, uci_id=230, convert=_convert_eeg),
     ),
-    "mushrooms": Source(
+    "mushrooms": KnownDataset(
         title="Secondary Mushroom, a subsample of its numeric columns",
         source="UCI Machine Learning Repository, id 848",
         licence="CC BY 4.0",

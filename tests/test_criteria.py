@@ -164,11 +164,20 @@ def test_more_parameters_than_rows_are_refused_without_the_prior():
         bpls.BPLS(logistic(wide, np.array([0, 1, 0, 1, -1, -1]))).score("reference")
 
 
-def test_every_named_criterion_scores_every_candidate(sim1, sim1_informed):
-    for name in sorted({"predictive", "entropy", "random", "probability", "variance"} & set(CRITERIA)):
-        scores = sim1_informed.score(name)
-        assert scores.sizes == {"candidate": sim1.m}
-        assert np.isfinite(scores["score"]).all()
+NAMES = ("ppp", "ibpls", "ubpls", "marginal_likelihood", "reference", "likelihood")
+BY_A_FIT = ("probability", "variance", "predictive", "entropy", "random")
+
+
+def test_the_named_criteria_are_those_of_the_paper_and_their_comparators():
+    assert set(CRITERIA) == {*NAMES, *BY_A_FIT}
+
+
+@pytest.mark.parametrize("name", [*NAMES, *BY_A_FIT])
+def test_every_named_criterion_scores_every_candidate(name, sim1, sim1_informed):
+    scores = sim1_informed.score(name)
+    assert scores.sizes == {"candidate": sim1.m}
+    assert np.isfinite(scores["score"]).all()
+    assert scores["score"].to_series().nunique() > 1
 
 
 @pytest.mark.parametrize("eta", [800.0, -800.0, 400.0, 35.0, 0.0])

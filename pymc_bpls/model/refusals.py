@@ -63,16 +63,5 @@ def check_target(target: Variable) -> None:
         )
 
 
-def check_start(model: pm.Model, initial: dict[str, Any]) -> None:
-    """Refuse a start at which a variable's density is not finite."""
-    point = {v.name: np.asarray(initial[v.name]) for v in model.value_vars}
-    terms = model.compile_logp(vars=list(model.free_RVs), sum=False, jacobian=True)(point)
-    for rv, term in zip(model.free_RVs, terms, strict=True):
-        if not np.isfinite(term).all():
-            raise ModelError(
-                f'The density of "{rv.name}" is not finite at its start. Declare it with initval=, or give initvals={{...}}.'
-            )
-
-
 def _quoted(names: Any) -> str:
     return ", ".join(f'"{name}"' for name in names)
