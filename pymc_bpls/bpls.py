@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,6 +12,7 @@ import xarray as xr
 from pymc.model.core import modelcontext
 
 from pymc_bpls.audit.along import ALONG, AuditAlong, audit_track
+from pymc_bpls.audit.forms import AUDITED, read_forms
 from pymc_bpls.audit.make import Bench, make_audit, nothing_to_audit
 from pymc_bpls.audit.report import Audit
 from pymc_bpls.audit.track import read_track
@@ -21,18 +21,20 @@ from pymc_bpls.bambi import from_bambi, is_bambi
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.engine.mode import LaplaceFit, as_fit
 from pymc_bpls.engine.refits import Engine
-from pymc_bpls.errors import ApproximationError, BPLSWarning, CriterionError, ModeError, ModelError, RowError
+from pymc_bpls.errors import ApproximationError, CriterionError, ModeError, ModelError, RowError, warn
 from pymc_bpls.model.density import Parameters
 from pymc_bpls.model.prior_sets import Variant
 from pymc_bpls.model.problem import declare
 from pymc_bpls.model.table import check_classes
 from pymc_bpls.montecarlo.other_modes import other_modes
+from pymc_bpls.montecarlo.references import find_method
 from pymc_bpls.rules.label_rules import LabelRule, find_rule
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion
-from pymc_bpls.scoring.exact import exact_tree, find_method, multiple, warn_if_unreliable
-from pymc_bpls.scoring.joint import JointScorer, refuse_weight
-from pymc_bpls.scoring.scorer import Scorer, Settings
-from pymc_bpls.scoring.settings import AUDITED, find_settings, read_forms
+from pymc_bpls.scoring.engines import EngineForEachD, OneEngine, refuse_weight
+from pymc_bpls.scoring.exact import exact_tree, find_exact, warn_if_unreliable
+from pymc_bpls.scoring.one_model import ModelScorer
+from pymc_bpls.scoring.scorer import label_options, score_pool
+from pymc_bpls.scoring.settings import Settings, find_settings
 from pymc_bpls.selftraining.held_out import HeldOut
 from pymc_bpls.selftraining.history import History
 from pymc_bpls.selftraining.resuming import (
@@ -136,9 +138,10 @@ class BPLS:
             variant=variant,
         )
         self._problem = problem if bambi is None else bambi.restate(problem)
-        engine = Engine(self._problem.density, Compiler(self._problem.density.store))
-        scorer = Scorer if self._problem.density.joint is None else JointScorer
-        self._scorer = scorer(self._problem, engine, predictor)
+        density, name = self._problem.density, self._problem.name
+        engine = Engine(density, Compiler(density.store))
+        engines = OneEngine(engine) if density.joint is None else EngineForEachD(engine, name)
+        self._scorer = ModelScorer(self._problem, engines, predictor)
         self._looked_for_modes = False
         self._warn(unlabeled)
 
@@ -146,33 +149,23 @@ class BPLS:
         """Say what a user may not have meant: classes without a labeled row, candidates whose labels are not used."""
         hidden = self._problem.hidden
         if np.ndim(unlabeled) == 1 and np.asarray(unlabeled).dtype.kind in "iu" and hidden:
-            warnings.warn(
-                f'unlabeled= lists {hidden} rows of "{self._problem.name}" that hold a label. Their labels are not used.',
-                BPLSWarning,
-                stacklevel=3,
-            )
+            warn(f'unlabeled= lists {hidden} rows of "{self._problem.name}" that hold a label. Their labels are not used.')
         absent = check_classes(self._problem.table, self._problem.classes.names, self._problem.name)
         if absent:
-            warnings.warn(
+            warn(
                 f'"{self._problem.name}" has no labeled row of class {", ".join(map(str, absent))}. '
-                'It is never a pseudo-label under labels="predicted".',
-                BPLSWarning,
-                stacklevel=3,
+                'It is never a pseudo-label under labels="predicted".'
             )
         if self._problem.distribution == "BetaBinomialRV":
-            warnings.warn(
+            warn(
                 f'"{self._problem.name}" is a Beta-Binomial of one trial a row, which says nothing about its concentration. '
-                "That follows its prior alone; pm.Bernoulli is the same model without it.",
-                BPLSWarning,
-                stacklevel=3,
+                "That follows its prior alone; pm.Bernoulli is the same model without it."
             )
 
         if self._problem.lags_hidden_labels:
-            warnings.warn(
+            warn(
                 f'The data holds the labels of "{self._problem.name}" one row later, with -1 where there is none, as a value. '
-                "For a lag make it of the pm.Data that is observed, pt.concatenate([[0], y[:-1]]).",
-                BPLSWarning,
-                stacklevel=3,
+                "For a lag make it of the pm.Data that is observed, pt.concatenate([[0], y[:-1]])."
             )
 
     def _warn_of_modes(self) -> None:
@@ -180,13 +173,12 @@ class BPLS:
         if self._looked_for_modes:
             return
         self._looked_for_modes = True
-        found = other_modes(self._scorer.given(self._problem.labeled).engine, self._problem.labeled)
+        labeled = self._problem.labeled
+        found = other_modes(self.engine, labeled)
         if found is not None:
-            warnings.warn(
+            warn(
                 f"{found[0]} modes of the posterior were found, and the one in use holds {found[1]:.0%} of their mass by "
-                "Laplace's method. Scores are local to it: compare with exact() or audit(), or choose a start by initvals=.",
-                BPLSWarning,
-                stacklevel=3,
+                "Laplace's method. Scores are local to it: compare with exact() or audit(), or choose a start by initvals=."
             )
 
     def __repr__(self) -> str:
@@ -206,6 +198,11 @@ class BPLS:
             }
         )
 
+    @property
+    def engine(self) -> Engine:
+        """Fits of this model, log-likelihoods of its rows and refits of its candidates, for D as it is labeled."""
+        return self._scorer.engines.of(self._problem.labeled).engine
+
     def fit(self) -> LaplaceFit:
         """The verified mode of the log-posterior given the labeled rows, and its Hessian.
 
@@ -218,7 +215,7 @@ class BPLS:
         ModeError
             There is no trustworthy mode: the parameters to blame are named.
         """
-        mode = self._scorer.fit(self._problem.labeled)
+        mode = self._scorer.fit(self._problem.labeled).mode
         self._warn_of_modes()
         parameters = self._problem.density.parameters
         evidence = mode.log_integral if self._problem.proper else None
@@ -256,6 +253,7 @@ class BPLS:
         approximation: str = "laplace",
         expansion: str = "map",
         labels: str | LabelRule = "predicted",
+        random_seed: int | np.random.Generator | None = None,
         chunk_bytes: int | None = None,
     ) -> xr.Dataset:
         """Score every candidate, each with a refit of its own where the criterion asks for one.
@@ -278,6 +276,8 @@ class BPLS:
             Each candidate with its predicted class; every class of every candidate competing; or one value a candidate, the
             logarithm of its classes' values combined: their mean by predicted probabilities, or `Hurwicz`'s mixture of the
             largest and the smallest. Terms are then those of each class, over `label`.
+        random_seed : int or numpy Generator, optional
+            For `criterion="random"`.
         chunk_bytes : int, optional
             Memory for the refits that are done together, 256 MiB by default.
 
@@ -296,13 +296,14 @@ class BPLS:
         ModeError
             D has no mode under this criterion, for instance without the prior where rows are separated.
         """
-        settings = find_settings(criterion, approximation, expansion, labels, None)
+        settings = find_settings(criterion, approximation, expansion, labels, random_seed)
         scorer = self._scorer
         if chunk_bytes is not None:
             scorer = scorer.with_memory(chunk_bytes)
         labeled, candidates = self._problem.labeled, self._problem.table.candidates
         some = candidates if len(candidates) else labeled.positions[:1]
-        scores, _ = scorer.score(settings, labeled, scorer.base(settings, labeled), some)
+        fit = scorer.fit(labeled, centre_of=settings.centre_of)
+        scores, _ = score_pool(scorer, settings, fit, some)
         self._warn_of_modes()
         scores = scores.isel(candidate=slice(len(candidates)))
         return scores.assign_attrs(
@@ -516,14 +517,14 @@ class BPLS:
         BPLSError
             The sampler failed; its own words are passed on.
         """
-        multiple(criterion)
+        chosen = find_exact(criterion)
         rng = np.random.default_rng(random_seed)
-        chosen = find_method(method, draws, tune, chains, nuts_sampler, absolute, rng, **sample_kwargs)
+        by = find_method(method, draws, tune, chains, nuts_sampler, absolute, rng, **sample_kwargs)
         self._needs_candidates()
         labeled, candidates = self._problem.labeled, self._problem.table.candidates
-        mode = self._scorer.base(find_settings(criterion, "vi", "map", labels, None), labeled)
-        options = self._scorer.options(find_rule(labels), labeled, mode, candidates)
-        return warn_if_unreliable(exact_tree(self._scorer, labeled, criterion, chosen, options, rng))
+        fit = self._scorer.fit(labeled, centre_of="vi")
+        options = label_options(self._scorer, find_rule(labels), fit, candidates)
+        return warn_if_unreliable(exact_tree(self._scorer, labeled, chosen, by, options, rng))
 
     def audit(
         self,
@@ -573,19 +574,20 @@ class BPLS:
         self._needs_candidates()
         lost = None
         try:
-            mode = self._scorer.fit(labeled)
+            fit = self._scorer.fit(labeled)
         except ModeError as error:
             lost = error
             try:
-                mode = self._scorer.base(find_settings("ppp", "vi", "map", labels, None), labeled)
+                fit = self._scorer.fit(labeled, centre_of="vi")
             except ApproximationError:
                 return nothing_to_audit(lost, forms, top)
-        options = self._scorer.options(find_rule(labels_of(exact, labels)), labeled, mode, candidates)
+        options = label_options(self._scorer, find_rule(labels_of(exact, labels)), fit, candidates)
         if exact is None:
-            exact = exact_tree(self._scorer, labeled, "ppp", find_method(rng=rng, **exact_kwargs), options, rng)
+            method = find_method(rng=rng, **exact_kwargs)
+            exact = exact_tree(self._scorer, labeled, find_exact("ppp"), method, options, rng)
         truth, codes = read_exact(exact, self._problem, options)
         seed = int(rng.integers(2**31))
-        return make_audit(Bench(self._scorer, labeled, mode, lost, options.of(codes), codes, truth, top, seed), forms)
+        return make_audit(Bench(self._scorer, fit, lost, options.of(codes), codes, truth, top, seed), forms)
 
     def audit_along(
         self,

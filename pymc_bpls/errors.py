@@ -1,4 +1,11 @@
-"""What the package refuses, and the two sentences it says: what is wrong, then what to do."""
+"""What the package refuses, and the two sentences it says: what is wrong, then what to do; and what it warns of."""
+
+import sys
+import warnings
+from pathlib import Path
+from types import FrameType
+
+_PACKAGE = str(Path(__file__).parent)
 
 
 class BPLSError(ValueError):
@@ -35,3 +42,12 @@ class DataUnavailableError(BPLSError):
 
 class BPLSWarning(UserWarning):
     """Something that a user should know, and that does not stop the work."""
+
+
+def warn(message: str) -> None:
+    """Warn with a `BPLSWarning` that points at the user's line: the innermost one outside this package."""
+    level = 1
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, BPLSWarning, stacklevel=level)

@@ -16,7 +16,7 @@ from pymc_bpls.errors import BPLSWarning, CriterionError, ModelError
 from pymc_bpls.model.density import Parameters
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.rules.model_rules import GammaMaximin, ModelRule
-from pymc_bpls.scoring.members import BEST, SetMode, SetScorer, SharedProblem, in_the_name_of
+from pymc_bpls.scoring.members import BEST, SetScorer, in_the_name_of
 from pymc_bpls.selftraining.history import History
 from pymc_bpls.selftraining.tree import RunMembers
 from pymc_bpls.text.summary import Summary
@@ -74,11 +74,9 @@ class ModelSet(BPLS):
         names = tuple(self.members)
         if predictor not in (BEST, *names):
             raise CriterionError(f'predictor="{predictor}" is no member. Use "best" or one of {", ".join(names)}.')
-        scorers = tuple(member._scorer for member in self.members.values())
         _check(self.members, rule)
-        problem = SharedProblem.of([scorer.problem for scorer in scorers])
-        self._problem = problem
-        self._scorer = SetScorer(problem, scorers[0].engine, scorers[0].predictor, scorers, names, rule, predictor)
+        self._scorer = SetScorer.of({name: member._scorer for name, member in self.members.items()}, rule, predictor)
+        self._problem = self._scorer.problem
 
     def __repr__(self) -> str:
         return self._summary.sentences[0]
@@ -115,9 +113,8 @@ class ModelSet(BPLS):
         -------
         LaplaceFit
         """
-        mode = self._set.fit(self._problem.labeled)
-        assert isinstance(mode, SetMode)
-        return list(self.members.values())[mode.best].fit()
+        predicts = self._set.fit(self._problem.labeled).predicts
+        return list(self.members.values())[predicts].fit()
 
     def audit_along(self, *arguments: Any, **options: Any) -> AuditAlong:
         """Not defined for a set.

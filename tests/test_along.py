@@ -147,13 +147,13 @@ def test_interrupting_returns_what_was_audited(small, monkeypatch):
 
 @pytest.mark.slow
 def test_nuts_takes_over_where_importance_sampling_is_not_to_be_trusted(small):
-    from pymc_bpls.scoring.exact import Nuts, Psis, PsisElseNuts
+    from pymc_bpls.montecarlo.references import Nuts, Psis, PsisElseNuts
 
-    scorer, labeled = small._scorer, small._problem.labeled
+    where = small._problem, small.engine, small._problem.labeled, 2
     nuts = Nuts(False, (1, 2, 3), {"draws": 50, "tune": 50, "chains": 2, "cores": 1, "progressbar": False})
-    assert PsisElseNuts(Psis(False, 4000, 0), nuts)(scorer, labeled, 2).source == "4000 draws by importance sampling"
+    assert PsisElseNuts(Psis(False, 4000, 0), nuts)(*where).source == "4000 draws by importance sampling"
 
     def doubtful(*arguments):
         return replace(Psis(False, 400, 0)(*arguments), reasons=["k-hat of the importance weights is 0.9"])
 
-    assert PsisElseNuts(doubtful, nuts)(scorer, labeled, 2).source == "100 draws of NUTS"
+    assert PsisElseNuts(doubtful, nuts)(*where).source == "100 draws of NUTS"

@@ -9,8 +9,11 @@ from reference import logistic
 
 import pymc_bpls as bpls
 from pymc_bpls import Criterion, CriterionError, ModeError
+from pymc_bpls.approximations.predictive import Predictive
+from pymc_bpls.engine.mode import Mode
 from pymc_bpls.scoring.criteria import CRITERIA
-from pymc_bpls.scoring.scorer import ranking
+from pymc_bpls.scoring.fitted import ModelFit
+from pymc_bpls.scoring.results import rank_pairs
 
 X = np.random.default_rng(2).normal(size=(24, 1))
 THREE = np.digitize(2 * X[:, 0] + np.random.default_rng(8).logistic(size=24), [-1, 1])
@@ -110,13 +113,13 @@ def test_a_criterion_has_k_one_or_two():
 
 def test_the_best_of_tied_candidates_is_the_first_one():
     scores = xr.DataArray([1.0, np.nan, 3.0 - 5e-11, 3.0, 2.0, 3.0 - 1e-9], dims="candidate")
-    pairs, values = ranking(scores)
+    pairs, values = rank_pairs(scores)
     assert pairs[:, 0].tolist() == [2, 3, 5, 4, 0]
     np.testing.assert_array_equal(values, scores.to_numpy()[pairs[:, 0]])
 
 
 def test_all_classes_of_a_candidate_compete():
-    pairs, _ = ranking(xr.DataArray([[0.0, 5.0], [4.0, 6.0]], dims=("candidate", "label")))
+    pairs, _ = rank_pairs(xr.DataArray([[0.0, 5.0], [4.0, 6.0]], dims=("candidate", "label")))
     assert pairs.tolist() == [[1, 1], [0, 1], [1, 0], [0, 0]]
 
 
@@ -140,8 +143,9 @@ def hierarchy():
 
 @pytest.mark.parametrize(("criterion", "expansion"), [("ubpls", "map"), ("reference", "map"), ("ppp", "mle")])
 def test_a_hierarchy_cannot_drop_its_prior(hierarchy, monkeypatch, criterion, expansion):
-    mode = type("Mode", (), {"theta": np.zeros(5)})()
-    monkeypatch.setattr(type(hierarchy._scorer), "fit", lambda *args: mode)
+    labeled, predictive = hierarchy._problem.labeled, Predictive(hierarchy.engine)
+    somewhere = Mode(np.zeros(5), 0.0, np.eye(5), 0.0, 0.0, 0)
+    monkeypatch.setattr(type(hierarchy._scorer), "fit", lambda *_, **__: ModelFit(labeled, somewhere, predictive))
     with pytest.raises(CriterionError, match='the density of "effect" depends on "scale"'):
         hierarchy.score(criterion, expansion=expansion)
 

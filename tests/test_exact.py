@@ -7,6 +7,7 @@ import reference
 from scipy.special import expit, logsumexp
 
 import pymc_bpls as bpls
+from pymc_bpls.montecarlo import references
 from pymc_bpls.montecarlo.nuts import Draws, sample
 
 # small runs are not reliable, and say so
@@ -88,7 +89,7 @@ def test_errors_of_nuts_are_honest(quadrature, monkeypatch):
     for seed in SEEDS:
         some = slice(size * seed, size * (seed + 1))
         parts = {k: Draws(whole.theta[:, some], whole.sample_stats.isel(draw=some), []) for k, whole in long.items()}
-        monkeypatch.setattr("pymc_bpls.scoring.exact.sample", lambda *arguments, parts=parts, **options: parts[arguments[2]])
+        monkeypatch.setattr(references, "sample", lambda problem, labeled, k, parts=parts, **options: parts[k])
         runs.append(pls.exact(labels="all", random_seed=seed, **NUTS))
     assert_honest(runs, split)
 

@@ -125,7 +125,7 @@ def test_the_class_sum_error_of_laplace_is_the_distance_from_its_own_normaliser(
     pls, _, _ = case
     scores = pls.score(labels="all")
     labeled = pls._problem.labeled
-    first = pls._scorer.fit(labeled)
-    doubled = pls._scorer.engine.fit(labeled, first.theta, k=2)
+    first = pls.engine.fit(labeled)
+    doubled = pls.engine.fit(labeled, first.theta, k=2)
     total = logsumexp(scores["log_ppp"].to_numpy(), axis=1)
     np.testing.assert_allclose(scores["class_sum_error"], total - (doubled.log_integral - first.log_integral), atol=1e-10)

@@ -14,11 +14,10 @@ from scipy.stats import kendalltau, multivariate_normal
 
 import pymc_bpls as bpls
 from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.table import APPROXIMATIONS
 from pymc_bpls.montecarlo.psis import importance_draws, log_evidence
-from pymc_bpls.scoring.by_ep_and_vi import FITS
-from pymc_bpls.scoring.exact import proposals
+from pymc_bpls.montecarlo.references import proposals
 
-APPROXIMATIONS = tuple(FITS)
 rng = np.random.default_rng(6)
 X = np.column_stack([np.ones(36), rng.normal(size=(36, 2))])
 TRUTH = (X @ [0.3, 1.5, -1.0] + rng.logistic(size=36) > 0).astype(int)
@@ -30,8 +29,7 @@ def centred(values):
 
 
 def fitted(pls, approximation, k):
-    scorer, labeled = pls._scorer, pls._problem.labeled
-    return FITS[approximation](scorer.engine, labeled, k, None, None)
+    return APPROXIMATIONS[approximation].fit(pls.engine, pls._problem.labeled, k, None, None)
 
 
 def log_integral(log_density, q, around, reach=8.0, nodes=81):
@@ -65,7 +63,7 @@ def test_evidence_is_that_of_quadrature_and_the_elbo_is_never_above_it(few, k):
     exact = log_integral(lambda theta: k * log_lik(theta, D, y) + multivariate_normal(np.zeros(q), 2.5**2).logpdf(theta), q, ep)
     assert abs(ep.log_z - exact) <= 0.01
     assert exact - 0.1 <= vi.log_z <= exact
-    sampled, pareto_k = log_evidence(informed._scorer.engine, informed._problem.labeled, vi, k)
+    sampled, pareto_k = log_evidence(informed.engine, informed._problem.labeled, vi, k)
     assert abs(sampled.value - exact) <= 4 * sampled.error + 0.01
     assert pareto_k < 0.9
 
@@ -270,10 +268,10 @@ def test_predictive_scores_average_over_the_ordinary_posterior(sim1, sim1_inform
 
 
 def test_a_mixture_takes_over_where_a_proposal_is_off(sim1_informed):
-    scorer, labeled = sim1_informed._scorer, sim1_informed._problem.labeled
-    good = next(q for _, q in proposals(scorer, labeled, 1))
+    engine, labeled = sim1_informed.engine, sim1_informed._problem.labeled
+    good = next(q for _, q in proposals(engine, labeled, 1))
     off = Gaussian(good.mean + 3 * np.sqrt(np.diag(good.covariance)), 0.05 * good.covariance)
-    draws, log_z, name = importance_draws(scorer.engine, labeled, 1, [("off", off)], 8000, np.random.default_rng(0))
+    draws, log_z, name = importance_draws(engine, labeled, 1, [("off", off)], 8000, np.random.default_rng(0))
     assert name == "mixture"
     assert draws.pareto_k < 0.7
     assert abs(log_z.value - good.log_z) < 0.1
@@ -321,10 +319,10 @@ def test_a_labeled_row_of_zeros_takes_log_2_from_the_absolute_scores_and_nothing
 
 def test_nothing_is_missed_where_d_weighs_less(sim1_informed):
     """EP with weights: half of D counted twice is D."""
-    scorer, labeled = sim1_informed._scorer, sim1_informed._problem.labeled
+    engine, labeled = sim1_informed.engine, sim1_informed._problem.labeled
     half = replace(labeled, weights=np.full(len(labeled), 0.5))
     for approximation in APPROXIMATIONS:
-        one = FITS[approximation](scorer.engine, labeled, 1, None, None)
-        other = FITS[approximation](scorer.engine, half, 2, None, None)
+        one = APPROXIMATIONS[approximation].fit(engine, labeled, 1, None, None)
+        other = APPROXIMATIONS[approximation].fit(engine, half, 2, None, None)
         np.testing.assert_allclose(one.mean, other.mean, atol=1e-6)
         np.testing.assert_allclose(one.log_z, other.log_z, atol=1e-6)

@@ -94,7 +94,7 @@ def refit(function):
 
 
 def test_likelihood_and_gradient_are_those_from_scratch(pls):
-    engine = pls._scorer.given(pls._problem.labeled).engine
+    engine = pls.engine
     theta = np.array([0.4, 0.8])
     value, gradient, curvature = engine._derivatives(pls._problem.labeled, 1, True)(theta)
 

@@ -90,7 +90,8 @@ def by_autodiff(pls):
     """The same object with the structured path switched off."""
     other = object.__new__(bpls.BPLS)
     other.__dict__.update(pls.__dict__)
-    other._scorer = replace(pls._scorer, engine=replace(pls._scorer.engine, structured=False))
+    engines = pls._scorer.engines.change(lambda engine: replace(engine, structured=False))
+    other._scorer = replace(pls._scorer, engines=engines)
     return other
 
 
@@ -119,7 +120,7 @@ def test_a_probability_that_rounds_to_one_leaves_the_gradient_finite(path):
         slope = pm.Normal("slope", 0, 1, initval=8.0)
         pm.Bernoulli("label", p=1 - pm.math.exp(-pm.math.exp(np.array([1.0, 1.0, -50.0, 1.0]) * slope)), observed=[1, 1, 0, -1])
     pls = path(bpls.BPLS(model))
-    value, gradient, hessian = pls._scorer.engine._derivatives(pls._problem.labeled, 1, True)(np.array([8.0]))
+    value, gradient, hessian = pls.engine._derivatives(pls._problem.labeled, 1, True)(np.array([8.0]))
     np.testing.assert_allclose(value, -32 - 0.5 * np.log(2 * np.pi), atol=1e-12)
     np.testing.assert_allclose((gradient[0], hessian[0, 0]), (-8.0, 1.0), atol=1e-12)
 
@@ -131,7 +132,7 @@ def test_small_chunks_give_the_same_scores():
 
 
 def test_a_chunk_never_takes_more_memory_than_it_may():
-    engine = declared(logistic)._scorer.engine
+    engine = declared(logistic).engine
     for megabytes in (1, 16, 256):
         size = replace(engine, chunk_bytes=megabytes * 2**20).chunk(4096, 10**6)
         assert 8 * size * 6 * (D * D + 4096 * D) <= max(megabytes * 2**20, 8 * 6 * (D * D + 4096 * D))

@@ -13,6 +13,7 @@ from reference import logistic
 import pymc_bpls as bpls
 from pymc_bpls import ModelError, RowError
 from pymc_bpls.model.table import Labeled
+from pymc_bpls.scoring.scorer import score_pool
 from pymc_bpls.scoring.settings import find_settings
 
 SAME = {"rtol": 0, "atol": 1e-10}
@@ -118,11 +119,11 @@ def test_a_mask_and_positions_name_the_same_candidates(table):
 @given(st.permutations(range(N)), st.permutations(range(N, 26)), st.sampled_from(["ppp", "marginal_likelihood"]))
 @settings(max_examples=8)
 def test_the_order_of_labeled_rows_and_of_candidates_changes_no_score(small, labeled, pool, criterion):
-    chosen = find_settings(criterion, "laplace", "map", "all", None)
+    chosen = find_settings(criterion, labels="all")
     problem, scorer = small._problem, small._scorer
     rows = np.array(labeled)
     shuffled = Labeled(rows, problem.table.codes[rows], np.ones(N))
-    scores, _ = scorer.score(chosen, shuffled, scorer.fit(shuffled), np.array(pool))
+    scores, _ = score_pool(scorer, chosen, scorer.fit(shuffled), np.array(pool))
     assert_same_scores(scores.sortby("candidate"), small.score(criterion, labels="all"), rtol=0, atol=1e-9)
 
 

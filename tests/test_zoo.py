@@ -13,6 +13,7 @@ import zoo
 from pytensor.compile.mode import Mode
 
 import pymc_bpls as bpls
+from pymc_bpls.scoring.scorer import score_pool
 from pymc_bpls.scoring.settings import find_settings
 
 pytestmark = [
@@ -104,7 +105,7 @@ def maximum(value_and_gradient, start):
 
 def density_at(pls, theta):
     """Log-posterior, gradient and curvature by the derivatives that fits take."""
-    return pls._scorer.engine._derivatives(pls._problem.labeled, 1, True)(theta)
+    return pls.engine._derivatives(pls._problem.labeled, 1, True)(theta)
 
 
 def test_density_gradient_and_hessian_are_those_of_pymc(declared):
@@ -134,12 +135,12 @@ def test_ppp_of_each_class_is_that_of_a_refit_by_scipy(declared):
 def test_structured_refits_are_those_of_the_general_path(declared):
     """Of kinds that tests/test_refit.py does not have."""
     _, pls = declared
+    assert pls.engine.by_predictors is not None
     scorer = pls._scorer
-    assert scorer.engine.by_predictors is not None
-    general = replace(scorer, engine=replace(scorer.engine, structured=False))
-    settings, labeled = find_settings("ppp", "laplace", "map", "predicted", None), pls._problem.labeled
-    mode, rows = scorer.fit(labeled), zoo.CANDIDATES[:3]
-    one, other = (each.score(settings, labeled, mode, rows)[0]["score"].to_numpy() for each in (scorer, general))
+    general = replace(scorer, engines=scorer.engines.change(lambda engine: replace(engine, structured=False)))
+    labeled, rows = pls._problem.labeled, zoo.CANDIDATES[:3]
+    results = (score_pool(each, find_settings("ppp"), each.fit(labeled), rows)[0] for each in (scorer, general))
+    one, other = (result["score"].to_numpy() for result in results)
     np.testing.assert_allclose(one, other, rtol=0, atol=1e-8)
 
 
@@ -152,11 +153,12 @@ def test_approximations_without_refits_are_near_the_exact_values(declared):
     if not kind.local:
         assert tree.attrs["reliable"] == 1
     labeled = pls._problem.labeled
-    takes_ep = pls._scorer.engine.separable_prior is not None and pls._problem.density.predictors.size == 1
+    takes_ep = pls.engine.separable_prior is not None and pls._problem.density.predictors.size == 1
     for approximation in ("ep", "vi") if takes_ep else ("vi",):
-        settings = replace(find_settings("ppp", approximation, "map", "predicted", None), absolute=False)
+        settings = replace(find_settings("ppp", approximation), absolute=False)
         try:
-            scores, _ = pls._scorer.score(settings, labeled, pls._scorer.base(settings, labeled), zoo.CANDIDATES)
+            fit = pls._scorer.fit(labeled, centre_of=approximation)
+            scores, _ = score_pool(pls._scorer, settings, fit, zoo.CANDIDATES)
         except bpls.ApproximationError as refusal:
             # PyMC 5.28 rounds 1 - exp(-exp(f)) to 1, so that the expected log-likelihood is minus infinity
             assert takes_ep and approximation == "vi" and 'Use approximation="ep"' in str(refusal)

@@ -12,11 +12,11 @@ import xarray as xr
 
 from pymc_bpls.audit.along_sentences import INTERRUPTED, say_ends, say_growth, say_regret, say_reliability
 from pymc_bpls.audit.exact_selection import compare_ends, exact_run
+from pymc_bpls.audit.forms import Form
 from pymc_bpls.audit.report import Audit, Report
 from pymc_bpls.audit.steps import audit_step
 from pymc_bpls.audit.track import Track
-from pymc_bpls.scoring.exact import Method
-from pymc_bpls.scoring.settings import Form
+from pymc_bpls.montecarlo.references import Method
 from pymc_bpls.selftraining.run import Run, progress
 from pymc_bpls.selftraining.tree import history_dataset
 from pymc_bpls.text.attributes import strings

@@ -3,51 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pymc_bpls.audit.track import Track
-from pymc_bpls.engine.mode import Mode
-from pymc_bpls.model.table import Labeled
-from pymc_bpls.montecarlo.averages import average_options
-from pymc_bpls.scoring.exact import Method
-from pymc_bpls.scoring.scorer import Pairs, Scorer, Settings, Warm
+from pymc_bpls.montecarlo.references import Method
+from pymc_bpls.scoring.fitted import Fitted
+from pymc_bpls.scoring.results import Pairs, finished
+from pymc_bpls.scoring.scorer import Scorer, Warm, label_options
+from pymc_bpls.scoring.settings import Settings
 from pymc_bpls.selftraining.history import History
 from pymc_bpls.selftraining.run import Run
 
 
 @dataclass(frozen=True)
-class ExactScorer(Scorer):
-    """Scores by log E[p(ŷ | x, θ)] over draws of p_2, so that a run selects as the exact criterion does."""
+class ExactSelection:
+    """Scores by exact PPP, up to a constant, from draws of p_2 by `method`."""
 
     method: Method
 
-    @classmethod
-    def like(cls, scorer: Scorer, method: Method) -> ExactScorer:
-        """Of the same problem."""
-        return cls(**{field.name: getattr(scorer, field.name) for field in fields(Scorer)}, method=method)
-
-    def score(
-        self, settings: Settings, labeled: Labeled, mode: Mode, candidates: np.ndarray, warm: Warm = None
+    def __call__(
+        self, scorer: Scorer, settings: Settings, fit: Fitted, candidates: np.ndarray, warm: Warm
     ) -> tuple[xr.Dataset, Warm]:
-        """Exact scores of `candidates`, up to a constant."""
-        options = self.options(settings.rule, labeled, mode, candidates)
-        averages, codes = average_options(self.engine, self.method(self, labeled, 2).draws, options)
-        score = Pairs.of(candidates, codes).variable(averages.log_mean)
-        return self._finished(xr.Dataset({"score": score}), replace(options, codes=codes)), warm
+        """As `score_pool`."""
+        options = label_options(scorer, settings.rule, fit, candidates)
+        exact = scorer.exact_values(fit.labeled, 2, self.method, options)
+        score = Pairs.of(candidates, exact.codes).variable(exact.averages.log_mean)
+        return finished(scorer.problem, xr.Dataset({"score": score}), replace(options, codes=exact.codes)), warm
 
 
 def exact_run(track: Track, method: Method, tell: Callable[[int], None]) -> Run:
     """The same run, from the same start, with exact selection."""
     rounds = track.run.history.steps[-1]["round"] - track.run.history.steps[0]["round"] + 1
     plan = replace(track.plan, rounds=rounds, stop=[])
-    run = Run(
-        track.scorer.through(partial(ExactScorer.like, method=method)), track.settings, plan, track.start, track.pool, History()
-    )
+    run = Run(track.scorer, track.settings, plan, track.start, track.pool, History(), select=ExactSelection(method))
     run.go(tell)
     return run
 
@@ -57,7 +49,7 @@ def compare_ends(track: Track, exact: Run) -> xr.Dataset:
     scorer, test = track.scorer, track.plan.test
     rows = track.pool if test is None else test.positions
     ends = (track.run.labeled, exact.labeled)
-    predicted = [scorer.log_probabilities(scorer.base(track.settings, end), rows).argmax(axis=1) for end in ends]
+    predicted = [scorer.log_probabilities(scorer.fit(end, centre_of="vi"), rows).argmax(axis=1) for end in ends]
     added = [set(zip(end.positions.tolist(), end.codes.tolist(), strict=True)) for end in ends]
     start = set(zip(track.start.positions.tolist(), track.start.codes.tolist(), strict=True))
     values: dict[str, Any] = {

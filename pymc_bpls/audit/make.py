@@ -12,34 +12,33 @@ import xarray as xr
 
 from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.audit.agreement import DESCRIPTIONS, PairScores, agreement, correlation, errors
+from pymc_bpls.audit.forms import Form
 from pymc_bpls.audit.report import Audit
 from pymc_bpls.audit.sentences import say_criterion, say_diagnostic, say_nothing_compared, say_simplified, say_verdict
 from pymc_bpls.audit.truth import Truth
-from pymc_bpls.engine.mode import Mode
 from pymc_bpls.errors import BPLSError, BPLSWarning, CriterionError, ModeError
-from pymc_bpls.model.table import Labeled
 from pymc_bpls.montecarlo.psis import integrand_ks
 from pymc_bpls.rules.label_rules import Options
 from pymc_bpls.rules.ranking import TIED, best_first, kendall, ranks
-from pymc_bpls.scoring.by_ep_and_vi import ABSOLUTE
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion
-from pymc_bpls.scoring.scorer import Pairs, Scorer
-from pymc_bpls.scoring.settings import Form, find_settings
+from pymc_bpls.scoring.fitted import Fitted, ModelFit
+from pymc_bpls.scoring.results import Pairs
+from pymc_bpls.scoring.scorer import Scorer, score_pool
+from pymc_bpls.scoring.settings import LAPLACE, find_settings
 
 _LEAST_SIGNAL = 2.0
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Everything that criteria are scored on: D, its mode, the candidates' options, and the exact values.
+    """Everything that criteria are scored on: the fit on D, the candidates' options, and the exact values.
 
-    `codes` are the classes that the exact values are of. Where D has no mode, `lost` says why, and `mode` is the centre of the
-    variational approximation.
+    `codes` are the classes that the exact values are of. Where D has no mode, `lost` says why, and the fit is at the centre of
+    the variational approximation.
     """
 
     scorer: Scorer
-    labeled: Labeled
-    mode: Mode
+    fit: Fitted
     lost: ModeError | None
     options: Options
     codes: np.ndarray
@@ -60,10 +59,10 @@ class Bench:
         BPLSError
             The form is not defined for this model.
         """
-        if self.lost is not None and form.approximation == "laplace":
+        if self.lost is not None and form.approximation == LAPLACE:
             raise self.lost
         settings = form.settings(np.random.default_rng(self.seed))
-        result, warm = self.scorer.score_options(settings, self.labeled, self.mode, self.options)
+        result, warm = self.scorer.score(settings, self.fit, self.options)
         score = result["score"].to_numpy().ravel()
         if not np.isfinite(score).any():
             raise CriterionError(f'"{form.label}" has no finite score. Look for far-away values in the rows.')
@@ -75,47 +74,48 @@ class Bench:
         combined = self.options.weigh is not None
         found = PairScores(score, *_log_p(settings.criterion, score, result, form, combined))
         found = replace(found, constant_error=float(result.attrs.get("log_normalizer_error", 0.0)))
-        q = self._gaussian(form, settings.criterion, warm) if self.scorer.is_one_model else None
-        if q is None:
+        if not isinstance(self.fit, ModelFit):
             return found
-        k = settings.criterion.k if isinstance(settings.criterion, Criterion) else 1
-        ks, k_hat = integrand_ks(self.scorer.engine, self.labeled, q, k, (self.pairs.rows, self.pairs.codes))
+        q = _gaussian(form, settings.criterion, self.fit, warm)
+        if q is None or settings.criterion.k is None:
+            return found
+        pairs = self.pairs.rows, self.pairs.codes
+        ks, k_hat = integrand_ks(self.fit.engine, self.fit.labeled, q, settings.criterion.k, pairs)
         return replace(found, pareto_k=ks, gaussian_k=k_hat)
-
-    def _gaussian(self, form: Form, criterion: Criterion | FitCriterion, warm: Any) -> Gaussian | None:
-        """The Gaussian that a form approximates p_k by, where it has one with the prior in it."""
-        k = criterion.k if isinstance(criterion, Criterion) else 1
-        if form.approximation != "laplace":
-            return warm[k]
-        if not isinstance(criterion, Criterion) or not criterion.prior or form.expansion == "mle":
-            return None
-        mode = self.mode if k == 1 else self.scorer.engine.fit(self.labeled, self.mode.theta, k=k)
-        return Gaussian.at_mode(mode)
 
     def class_sum_error(self) -> np.ndarray | None:
         """Of each pair's candidate; None under improper priors."""
-        settings = find_settings("ppp", "laplace", "map", "all", None)
-        result, _ = self.scorer.score(settings, self.labeled, self.mode, self.options.candidates)
+        settings = find_settings("ppp", labels="all")
+        result, _ = score_pool(self.scorer, settings, self.fit, self.options.candidates)
         if "class_sum_error" not in result:
             return None
         return np.repeat(result["class_sum_error"].to_numpy(), self.codes.size // len(self.options.candidates))
+
+
+def _gaussian(form: Form, criterion: Criterion | FitCriterion, fit: ModelFit, warm: Any) -> Gaussian | None:
+    """The Gaussian that a form approximates p_k by, where it has one with the prior in it."""
+    if form.approximation != LAPLACE:
+        return warm[criterion.k]
+    if not isinstance(criterion, Criterion) or not criterion.prior or form.expansion == "mle":
+        return None
+    mode = fit.mode if criterion.k == 1 else fit.engine.fit(fit.labeled, fit.mode.theta, k=criterion.k)
+    return Gaussian.at_mode(mode)
 
 
 def _log_p(
     criterion: Criterion | FitCriterion, score: np.ndarray, result: xr.Dataset, form: Form, combined: bool
 ) -> tuple[Any, bool]:
     """The score as a log probability, which it is where classes were combined, and whether it is log PPP itself."""
-    if isinstance(criterion, FitCriterion) and form.approximation == "laplace" and not combined:
+    if isinstance(criterion, FitCriterion) and form.approximation == LAPLACE and not combined:
         with np.errstate(divide="ignore"):
             return (None if criterion.log_p is None else criterion.log_p(score)), False
-    if form.criterion == "ppp" and ABSOLUTE["ppp"] in result:
-        return result[ABSOLUTE["ppp"]].to_numpy().ravel(), True
+    if form.criterion == "ppp" and criterion.absolute in result:
+        return result[criterion.absolute].to_numpy().ravel(), True
     return (score if isinstance(form.criterion, str) else None), False
 
 
 def make_audit(bench: Bench, forms: Sequence[Form]) -> Audit:
     """Score in every form and compare."""
-    bench = replace(bench, scorer=bench.scorer.given(bench.labeled))
     scores: dict[str, PairScores] = {}
     refused: dict[str, str] = {}
     class_sum_error = None

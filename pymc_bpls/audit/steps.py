@@ -7,13 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
+from pymc_bpls.audit.forms import Form
 from pymc_bpls.audit.make import Bench, make_audit
 from pymc_bpls.audit.report import Audit
 from pymc_bpls.audit.track import Track
 from pymc_bpls.audit.truth import Truth, from_tree
-from pymc_bpls.scoring.exact import Method, exact_tree
-from pymc_bpls.scoring.scorer import Pairs
-from pymc_bpls.scoring.settings import Form
+from pymc_bpls.montecarlo.references import Method
+from pymc_bpls.scoring.exact import exact_tree, find_exact
+from pymc_bpls.scoring.results import Pairs
+from pymc_bpls.scoring.scorer import label_options
 
 _TOP = 5
 
@@ -22,11 +24,11 @@ def audit_step(track: Track, forms: Sequence[Form], method: Method, step: int, s
     """The audit at one step, and what is kept of it."""
     scorer = track.scorer
     labeled, candidates = track.at(step)
-    mode = scorer.base(track.settings, labeled)
-    options = scorer.options(track.settings.rule, labeled, mode, candidates)
-    tree = exact_tree(scorer, labeled, "ppp", method, options, np.random.default_rng(seed))
+    fit = scorer.fit(labeled, centre_of="vi")
+    options = label_options(scorer, track.settings.rule, fit, candidates)
+    tree = exact_tree(scorer, labeled, find_exact("ppp"), method, options, np.random.default_rng(seed))
     truth, codes = from_tree(tree, scorer.problem, candidates)
-    audit = make_audit(Bench(scorer, labeled, mode, None, options, codes, truth, _TOP, seed), forms)
+    audit = make_audit(Bench(scorer, fit, None, options, codes, truth, _TOP, seed), forms)
     regret, error = _own_regret(track, truth, Pairs.of(candidates, codes), step)
     kept = audit.agreement.drop_vars(["verdict", "choice_label"], errors="ignore").astype(float)
     kept = kept.assign(

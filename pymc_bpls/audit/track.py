@@ -10,8 +10,8 @@ import xarray as xr
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.rules.label_rules import LabelRule
-from pymc_bpls.scoring.scorer import Scorer, Settings
-from pymc_bpls.scoring.settings import find_settings
+from pymc_bpls.scoring.scorer import Scorer
+from pymc_bpls.scoring.settings import Settings, find_settings
 from pymc_bpls.selftraining.resuming import label_rule_again
 from pymc_bpls.selftraining.run import ClassBalance, Plan
 from pymc_bpls.selftraining.tree import SavedRun, read_run
@@ -62,7 +62,7 @@ def read_track(run: xr.DataTree, scorer: Scorer, labels: LabelRule | None = None
     """
     problem, saved = scorer.problem, read_run(run, scorer.problem)
     made_by, test = saved.settings, saved.test
-    settings = find_settings("ppp", "vi", "map", label_rule_again(made_by.labels, labels), None)
+    settings = find_settings("ppp", "vi", labels=label_rule_again(made_by.labels, labels))
     inside = test is not None and len(test.positions) > 0 and test.positions.max() < problem.source.n_rows
     balance = None if made_by.class_balance is None else ClassBalance(made_by.class_balance)
     weights = saved.labeled.weights[len(saved.first(0)) :]

@@ -39,7 +39,8 @@ from pymc_bpls.model.table import (
 class Problem:
     """A declared model on its table.
 
-    `proper` is False where a free variable has an improper prior; `hidden` counts candidates that hold a label.
+    `proper` is False where a free variable has an improper prior; `hidden` counts candidates that hold a label; `beside` are
+    the other members of a set that share the table.
     """
 
     model: pm.Model
@@ -52,10 +53,18 @@ class Problem:
     prior_terms: list[Variable]
     proper: bool
     hidden: int
+    beside: tuple[Problem, ...] = ()
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of the table's data and labels and of the prior: what a result has to share to be one of this table and model."""
+        """Of the table's data and labels and of the priors: what a result has to share to be one of this table and model."""
+        if not self.beside:
+            return self._own_fingerprint
+        together = "".join(problem._own_fingerprint for problem in (self, *self.beside))
+        return hashlib.sha256(together.encode()).hexdigest()[:16]
+
+    @cached_property
+    def _own_fingerprint(self) -> str:
         found = hashlib.sha256()
         theta = self.density.start + 0.1
         prior = np.format_float_scientific(float(self.density.prior(jnp.asarray(theta))), 8)

@@ -12,11 +12,10 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patheffects import withStroke
 
 from pymc_bpls.bpls import BPLS
-from pymc_bpls.engine.mode import Mode
 from pymc_bpls.errors import LabelError, RowError
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.plots.panels import BLUE, COLOURS, FONT, MARKERS, VERMILION, legend_above, panels, tidy
-from pymc_bpls.scoring.settings import find_settings
+from pymc_bpls.scoring.fitted import Fitted
 from pymc_bpls.selftraining.tree import read_run
 
 _LEVELS = np.linspace(0, 1, 11)
@@ -86,11 +85,11 @@ def plot_decision(
     points = np.column_stack([_feature(values, n, name) for values, name in ((x, "x"), (y, "y"))])
     code = _code(label, names.tolist())
     D, added, start = _rows_of(pls, run)
-    mode = scorer.base(find_settings("ppp", "vi", "map", "predicted", None), D, start)
+    fit = scorer.fit(D, start, centre_of="vi")
     panel = panels(1, 1, (6.4, 5.0), axes)[0, 0]
     if grid is not None:
-        _map(panel, pls, mode, code, grid)
-    p = np.exp(scorer.log_probabilities(mode, np.arange(n))[:, code])
+        _map(panel, pls, fit, code, grid)
+    p = np.exp(scorer.log_probabilities(fit, np.arange(n))[:, code])
     drawn = _without_label(panel, points, p, np.setdiff1d(np.arange(n), D.positions), problem.table.candidates)
     _with_label(panel, points, D, len(D) - added, code, names.tolist())
     bar = panel.figure.colorbar(drawn, ax=panel)
@@ -127,7 +126,7 @@ def _code(label: Any, names: list[Any]) -> int:
     return names.index(label)
 
 
-def _map(panel: Axes, pls: BPLS, mode: Mode, code: int, grid: tuple[Any, Any, Mapping[str, Any]]) -> None:
+def _map(panel: Axes, pls: BPLS, fit: Fitted, code: int, grid: tuple[Any, Any, Mapping[str, Any]]) -> None:
     """Probabilities of new rows on a grid of the two features, and the line where they are ½."""
     gx, gy = (np.asarray(values, dtype=float) for values in grid[:2])
     scorer, positions = pls._scorer.with_rows(grid[2])
@@ -136,7 +135,7 @@ def _map(panel: Axes, pls: BPLS, mode: Mode, code: int, grid: tuple[Any, Any, Ma
             f"grid= has {len(positions)} new rows for {gx.size} by {gy.size} points. Give a row for each point of "
             "np.meshgrid(gx, gy)."
         )
-    p = np.exp(scorer.log_probabilities(mode, positions)[:, code]).reshape(gy.size, gx.size)
+    p = np.exp(scorer.log_probabilities(fit, positions)[:, code]).reshape(gy.size, gx.size)
     panel.contourf(gx, gy, p, _LEVELS, cmap=_TWO_SIDES, alpha=0.6, antialiased=False)
     panel.contour(gx, gy, p, [0.5], colors="black", linewidths=1.3)
 

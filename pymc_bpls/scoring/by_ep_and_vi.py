@@ -8,85 +8,64 @@ inference, whose ELBO is only a bound, it is taken by importance sampling from q
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
-from typing import NamedTuple
-
 import numpy as np
+import xarray as xr
 
-from pymc_bpls.approximations import ep
-from pymc_bpls.approximations import vi as variational
-from pymc_bpls.approximations.gaussian import Fit, Gaussian
-from pymc_bpls.approximations.predictive import Predictive
+from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.table import APPROXIMATIONS
 from pymc_bpls.compute.threads import for_matrices_of
-from pymc_bpls.engine.mode import Mode
-from pymc_bpls.errors import BPLSWarning
+from pymc_bpls.engine.refits import Engine
+from pymc_bpls.errors import warn
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.montecarlo.bridge import LogRatio
 from pymc_bpls.montecarlo.psis import log_evidence
+from pymc_bpls.scoring.criteria import Criterion, FitCriterion
+from pymc_bpls.scoring.fitted import ModelFit
+from pymc_bpls.scoring.results import Pairs
 
 _NO_MEAN_K = 1.0
-FITS: dict[str, Fit] = {"ep": ep.fit, "vi": variational.fit}
-#: How often D counts in the density that each criterion averages over.
-MULTIPLES = {"ppp": 2, "marginal_likelihood": 1, "predictive": 1}
-#: What the absolute value of a criterion is called.
-ABSOLUTE = {"ppp": "log_ppp", "marginal_likelihood": "log_evidence"}
 
 
-class Scored(NamedTuple):
-    """log E_{q_k}[p] of each pair, the logarithm of the constant (None without a proper prior), its error and k-hat where it
-    was sampled, and the fits by k.
+def score_by_gaussian(
+    approximation: str,
+    criterion: Criterion | FitCriterion,
+    fit: ModelFit,
+    pairs: Pairs,
+    begin: dict[int, Gaussian],
+    *,
+    absolute: bool,
+) -> tuple[xr.Dataset, dict[int, Gaussian]]:
+    """Scores of the pairs, and the fits by k; `begin` holds those of an earlier round, which these start from.
+
+    Without `absolute`, or where the criterion has no absolute value, the score is log E_{q_k}[p] alone.
     """
-
-    log_predictive: np.ndarray
-    log_normalizer: float | None
-    sampled: tuple[float, float] | None
-    fits: dict[int, Gaussian]
-
-
-@dataclass(frozen=True)
-class RefitFree:
-    """Scores by one kind of Gaussian fit."""
-
-    predictive: Predictive
-    approximation: str
-
-    def score(
-        self,
-        criterion: str,
-        labeled: Labeled,
-        mode: Mode | None,
-        pairs: tuple[np.ndarray, np.ndarray],
-        warm: dict[int, Gaussian],
-        *,
-        absolute: bool,
-    ) -> Scored:
-        """Scores of pairs (row, class); `warm` holds the fits of an earlier round, which this one starts from."""
-        k = MULTIPLES[criterion]
-        needed = (1, 2) if absolute and k == 2 else (k,)
-        engine = self.predictive.engine
-        with for_matrices_of(engine.density.dimension):
-            fits = {each: FITS[self.approximation](engine, labeled, each, mode, warm.get(each)) for each in needed}
-        log_predictive = self.predictive.log_mean_lik_of(fits[k], *pairs)
-        if not absolute:
-            return Scored(log_predictive, None, None, fits)
-        if self.approximation == "ep":
-            log_z = {each: LogRatio(q.log_z, 0.0) for each, q in fits.items()}
-            sampled = None
-        else:
-            found = {each: log_evidence(engine, labeled, q, each) for each, q in fits.items()}
-            log_z = {each: ratio for each, (ratio, _) in found.items()}
-            error = float(np.sqrt(sum(ratio.error**2 for ratio in log_z.values())))
-            sampled = error, max(pareto_k for _, pareto_k in found.values())
-        return Scored(log_predictive, log_z[2].value - log_z[1].value if k == 2 else log_z[1].value, sampled, fits)
+    k, name = criterion.k, criterion.absolute if absolute else None
+    assert k is not None
+    needed = (1, 2) if name is not None and k == 2 else (k,)
+    engine, labeled = fit.engine, fit.labeled
+    with for_matrices_of(engine.density.dimension):
+        fits = {each: APPROXIMATIONS[approximation].fit(engine, labeled, each, fit.mode, begin.get(each)) for each in needed}
+    log_predictive = fit.predictive.log_mean_lik_of(fits[k], pairs.rows, pairs.codes)
+    if name is None:
+        return xr.Dataset({"score": pairs.variable(log_predictive)}), fits
+    log_z, attrs = _log_normalizers(approximation, engine, labeled, fits)
+    log_normalizer = log_z[2].value - log_z[1].value if k == 2 else log_z[1].value
+    value = pairs.variable(log_predictive + log_normalizer)
+    return xr.Dataset({"score": value, name: value}, attrs={"log_normalizer": log_normalizer, **attrs}), fits
 
 
-def warn_of_constant(pareto_k: float) -> None:
-    """Say where weights have no mean, so that the constant that all candidates share means nothing."""
+def _log_normalizers(
+    approximation: str, engine: Engine, labeled: Labeled, fits: dict[int, Gaussian]
+) -> tuple[dict[int, LogRatio], dict[str, float]]:
+    """log Z_k of each fit, and, where they were sampled, the error of what all candidates share and its k-hat."""
+    if APPROXIMATIONS[approximation].has_log_z:
+        return {k: LogRatio(q.log_z, 0.0) for k, q in fits.items()}, {}
+    sampled = {k: log_evidence(engine, labeled, q, k) for k, q in fits.items()}
+    error = float(np.sqrt(sum(ratio.error**2 for ratio, _ in sampled.values())))
+    pareto_k = max(pareto_k for _, pareto_k in sampled.values())
     if pareto_k > _NO_MEAN_K:
-        warnings.warn(
+        warn(
             f"k-hat of the shared constant in the scores is {pareto_k:.3f} (more than 1): their level may be wrong, "
-            "their order does not depend on it. Use exact() where the level matters.",
-            BPLSWarning,
-            stacklevel=6,
+            "their order does not depend on it. Use exact() where the level matters."
         )
+    return {k: ratio for k, (ratio, _) in sampled.items()}, {"log_normalizer_error": error, "pareto_k": pareto_k}

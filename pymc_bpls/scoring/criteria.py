@@ -5,14 +5,27 @@ log π the log-likelihood of D, that of the candidate, and the log prior density
 
     θ̃_i = argmax k ℓ_D + ℓ_i (+ log π),   H_i = −∇² of the same at θ̃_i.
 
-Equations and theorems are those of Rodemann et al., "Approximately Bayes-Optimal Pseudo Label Selection", UAI 2023.
+Equations and theorems are those of Rodemann et al. [1]_.
+
+With p_k(θ) ∝ p(D | θ)^k π(θ) and Z_k its normalising constant, two of the criteria approximate a probability that is also known
+otherwise, by EP, VI and Monte Carlo,
+
+    log PPP_i = log Z_2 − log Z_1 + log E_{p_2}[p(ŷ_i | x_i, θ)],      log p(D ∪ i) = log Z_1 + log E_{p_1}[p(ŷ_i | x_i, θ)],
+
+and `"predictive"` is log E_{p_1}[p(ŷ_i | x_i, θ)] itself: `k` says which p_k, `absolute` what the value is called.
+
+References
+----------
+.. [1] Rodemann, J., Goschenhofer, J., Dorigatti, E., Nagler, T. and Augustin, T. (2023). Approximately Bayes-optimal
+   pseudo-label selection. Proceedings of the 39th Conference on Uncertainty in Artificial Intelligence, PMLR 216, 1762-1773.
+   https://doi.org/10.48550/arXiv.2302.08883
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -24,6 +37,8 @@ from pymc_bpls.engine.mode import Mode
 from pymc_bpls.errors import CriterionError
 
 TERMS = ("log_lik_labeled", "log_lik_pseudo", "log_prior", "log_det")
+#: What the absolute value of a criterion in which D counts k times is called: log PPP_i and log p(D ∪ i).
+ABSOLUTE = {1: "log_evidence", 2: "log_ppp"}
 
 
 @dataclass(frozen=True)
@@ -42,6 +57,12 @@ class Criterion:
         Whether log π is part of what θ̃_i maximises.
     terms : tuple of str
         The terms that the criterion has, and results show.
+    absolute : str or None
+        What the value is called that the score approximates up to a constant, where EP, VI and Monte Carlo approximate it too.
+
+    See Also
+    --------
+    FitCriterion : a criterion that needs the fit on D alone.
 
     Examples
     --------
@@ -58,6 +79,7 @@ class Criterion:
     k: int = 2
     prior: bool = True
     terms: tuple[str, ...] = TERMS
+    absolute: str | None = None
 
     def __post_init__(self) -> None:
         if self.k not in (1, 2):
@@ -66,7 +88,20 @@ class Criterion:
 
 @dataclass(frozen=True)
 class FittedView:
-    """What a criterion without refits sees: the fit on D and the pairs (row, class) to score."""
+    """What a `FitCriterion` sees: the fit on D and the pairs (row, class) to score.
+
+    Attributes
+    ----------
+    predictive : Predictive
+        Predictions for rows of the table: `log_probabilities(theta, rows)`, `log_odds_gradient(theta, rows, codes)`, and
+        averaged over a Gaussian `log_mean_lik(q, rows)`.
+    mode : Mode
+        `theta` (q,) and `hessian` (q, q) of the fit on D.
+    positions, codes : ndarray of int, shape (pairs,)
+        The row and the class of each pair.
+    rng : numpy.random.Generator
+        The run's random numbers.
+    """
 
     predictive: Predictive
     mode: Mode
@@ -74,8 +109,13 @@ class FittedView:
     codes: np.ndarray
     rng: np.random.Generator
 
-    def of_pairs(self, by_class: np.ndarray) -> np.ndarray:
-        """Values (pairs, K) at each pair's own class."""
+    @property
+    def log_probabilities(self) -> np.ndarray:
+        """log p(y | x_i, θ̂) of every class of each pair's row, shape (pairs, K)."""
+        return self.predictive.log_probabilities(self.mode.theta, self.positions)
+
+    def at_own_class(self, by_class: np.ndarray) -> np.ndarray:
+        """Values (pairs, K) at each pair's own class, shape (pairs,)."""
         return by_class[np.arange(len(self.codes)), self.codes]
 
 
@@ -87,15 +127,49 @@ class FitScore(Protocol):
 
 @dataclass(frozen=True)
 class FitCriterion:
-    """A criterion that needs the fit on D alone, larger is better; `log_p` makes a log probability of a score that is one."""
+    """A criterion that needs the fit on D alone.
+
+    Attributes
+    ----------
+    name : str
+    score : callable
+        From a `FittedView` to the scores (pairs,), larger is better.
+    log_p : callable or None
+        Makes a log probability of a score that is a probability, so that label rules can combine classes by it.
+    k : {1, 2} or None
+        Of the p_k whose mean of p(ŷ_i | x_i, θ) the score is the logarithm of, where EP and VI approximate it too.
+
+    See Also
+    --------
+    Criterion : a criterion that refits every candidate.
+
+    Examples
+    --------
+    How much more probable the pseudo-label is than the class after it:
+
+    >>> import numpy as np, pymc as pm, pymc_bpls as bpls
+    >>> def margin(view):
+    ...     second, first = np.sort(np.exp(view.log_probabilities), axis=1)[:, -2:].T
+    ...     return first - second
+    >>> with pm.Model() as model:
+    ...     slope = pm.Normal("slope", 0, 1)
+    ...     x = np.array([-2.0, -1.0, 1.0, 2.0, 0.3, 3.0])
+    ...     label = pm.Bernoulli("label", logit_p=slope * x, observed=[0, 0, 1, 1, -1, -1])
+    >>> bpls.BPLS(model).score(bpls.FitCriterion("margin", margin)).score.values.round(2)
+    array([0.13, 0.86])
+    """
 
     name: str
     score: FitScore
     log_p: Callable[[np.ndarray], np.ndarray] | None = None
+    k: int | None = None
+
+    #: It has no constant, and so no absolute value beside the score.
+    absolute: ClassVar[None] = None
 
 
 def _probability(view: FittedView) -> np.ndarray:
-    return np.exp(view.of_pairs(view.predictive.log_probabilities(view.mode.theta, view.positions)))
+    return np.exp(view.at_own_class(view.log_probabilities))
 
 
 def _variance(view: FittedView) -> np.ndarray:
@@ -124,7 +198,11 @@ LAPLACE: dict[str, Criterion] = {
     criterion.name: criterion
     for criterion in (
         # Eq. 6, from Theorem 2
-        Criterion("ppp", lambda t: 2 * t.log_lik_labeled + t.log_lik_pseudo + t.log_prior - 0.5 * t.log_det),
+        Criterion(
+            "ppp",
+            lambda t: 2 * t.log_lik_labeled + t.log_lik_pseudo + t.log_prior - 0.5 * t.log_det,
+            absolute=ABSOLUTE[2],
+        ),
         # Eq. 7
         Criterion("ibpls", lambda t: t.log_lik_labeled + t.log_lik_pseudo + t.log_prior - 0.5 * t.log_det),
         # Eq. 8
@@ -139,6 +217,7 @@ LAPLACE: dict[str, Criterion] = {
             "marginal_likelihood",
             lambda t: t.log_lik_labeled + t.log_lik_pseudo + t.log_prior - 0.5 * t.log_det,
             k=1,
+            absolute=ABSOLUTE[1],
         ),
         # what the authors' code computes
         Criterion(
@@ -164,13 +243,16 @@ FITTED: dict[str, FitCriterion] = {
     for criterion in (
         FitCriterion("probability", _probability, log_p=np.log),
         FitCriterion("variance", _variance),
-        FitCriterion("predictive", _predictive, log_p=np.asarray),
+        FitCriterion("predictive", _predictive, log_p=np.asarray, k=1),
         FitCriterion("entropy", _entropy),
         FitCriterion("random", _random),
     )
 }
 
 CRITERIA: dict[str, Criterion | FitCriterion] = {**LAPLACE, **FITTED}
+#: Criteria whose absolute value is known otherwise too, and those whose mean of p(ŷ | x, θ) is.
+WITH_ABSOLUTE = tuple(name for name, criterion in CRITERIA.items() if criterion.absolute)
+MEANS = (*WITH_ABSOLUTE, *(name for name, criterion in FITTED.items() if criterion.k))
 
 
 def find_criterion(criterion: str | Criterion | FitCriterion, expansion: str) -> tuple[Criterion | FitCriterion, bool]:
@@ -181,11 +263,11 @@ def find_criterion(criterion: str | Criterion | FitCriterion, expansion: str) ->
     """
     if expansion not in ("map", "mle"):
         raise CriterionError(f'expansion="{expansion}" is unknown. Use "map" or "mle".')
-    if isinstance(criterion, str) and criterion not in CRITERIA:
+    found = CRITERIA.get(criterion) if isinstance(criterion, str) else criterion
+    if not isinstance(found, Criterion | FitCriterion):
         raise CriterionError(
             f'criterion="{criterion}" is unknown. Use one of {", ".join(map(repr, CRITERIA))}, or a Criterion.'
         )
-    found = CRITERIA[criterion] if isinstance(criterion, str) else criterion
     if expansion == "map":
         return found, isinstance(found, FitCriterion) or found.prior
     if isinstance(found, FitCriterion) or (found.prior and found.k == 1):

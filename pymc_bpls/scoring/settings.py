@@ -1,92 +1,51 @@
-"""Ways to score that an audit compares: a criterion, by which approximation, expanded where."""
+"""How to score, as named by the user: the criterion, its approximation and expansion, and the label rule."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from pymc_bpls.approximations.table import APPROXIMATIONS
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.rules.label_rules import LabelRule, find_rule
-from pymc_bpls.scoring.by_ep_and_vi import FITS, MULTIPLES
-from pymc_bpls.scoring.criteria import CRITERIA, Criterion, FitCriterion, find_criterion
-from pymc_bpls.scoring.scorer import Settings
+from pymc_bpls.scoring.criteria import CRITERIA, MEANS, Criterion, FitCriterion, find_criterion
 
-#: What an audit compares by default.
-AUDITED = (
-    "ppp",
-    "ppp[ep]",
-    "ppp[vi]",
-    "ppp[mle]",
-    "ibpls",
-    "ibpls[mle]",
-    "ubpls",
-    "marginal_likelihood",
-    "reference",
-    "likelihood",
-    "probability",
-    "predictive",
-    "variance",
-    "entropy",
-)
+LAPLACE = "laplace"
 
 
 @dataclass(frozen=True)
-class Form:
-    """One way to score, under the name that results give it."""
+class Settings:
+    """How to score: the criterion, whether it expands with the prior, the label rule, and by which approximation.
 
-    label: str
-    criterion: str | Criterion | FitCriterion
-    approximation: str = "laplace"
-    expansion: str = "map"
-
-    def settings(self, rng: np.random.Generator) -> Settings:
-        """How to score, for classes that are given."""
-        return find_settings(self.criterion, self.approximation, self.expansion, "all", rng)
-
-
-def read_forms(
-    criteria: str | Criterion | FitCriterion | Sequence[str | Criterion | FitCriterion],
-) -> list[Form]:
-    """Forms as the user names them, one or several, each once."""
-    given = [criteria] if isinstance(criteria, str | Criterion | FitCriterion) else list(criteria)
-    forms = [read_form(each) for each in dict.fromkeys(given)]
-    labels = [form.label for form in forms]
-    twice = sorted({label for label in labels if labels.count(label) > 1})
-    if twice or not forms:
-        what = f"names {twice} more than once" if twice else "is empty"
-        raise CriterionError(f"criteria= {what}. Give each criterion a name of its own.")
-    return forms
-
-
-def read_form(given: str | Criterion | FitCriterion) -> Form:
-    """`"ppp"`, `"ppp[ep]"`, `"ppp[vi]"`, `"ppp[mle]"`, likewise for other criteria, or a criterion of one's own.
-
-    Examples
-    --------
-    >>> from pymc_bpls.scoring.settings import read_form
-    >>> read_form("ppp[ep]").approximation, read_form("ibpls[mle]").expansion
-    ('ep', 'mle')
+    Without `absolute`, scores without refits are left without the constant that all candidates share.
     """
-    if isinstance(given, Criterion | FitCriterion):
-        if CRITERIA.get(given.name, given) is not given:
-            raise CriterionError(f'A criterion of your own is named "{given.name}", as a built-in one. Give it another name.')
-        return Form(given.name, given)
-    if not isinstance(given, str):
-        raise CriterionError(f"criteria= holds a {type(given).__name__}. Give names of criteria, or Criterion objects.")
-    given = given.removesuffix("[map]")
-    found = re.fullmatch(r"(\w+)\[(\w+)\]", given)
-    name, way = found.groups() if found else (given, "map")
-    form = Form(given, name, expansion=way) if way in ("map", "mle") else Form(given, name, approximation=way)
-    form.settings(np.random.default_rng(0))
-    return form
+
+    criterion: Criterion | FitCriterion
+    with_prior: bool
+    rule: LabelRule
+    rng: np.random.Generator
+    approximation: str = LAPLACE
+    absolute: bool = True
+
+    @property
+    def by_laplace(self) -> bool:
+        """Whether the criterion is taken by Laplace's method, at the mode or with a refit of every candidate."""
+        return self.approximation == LAPLACE
+
+    @property
+    def centre_of(self) -> str | None:
+        """The approximation whose centre will do where the log-posterior has a kink, and so no mode to verify."""
+        return None if self.by_laplace else self.approximation
 
 
 def find_settings(
-    criterion: str | Criterion | FitCriterion, approximation: str, expansion: str, labels: str | LabelRule, random_seed: Any
+    criterion: str | Criterion | FitCriterion,
+    approximation: str = LAPLACE,
+    expansion: str = "map",
+    labels: str | LabelRule = "predicted",
+    random_seed: Any = None,
 ) -> Settings:
     """How to score, as named by the user.
 
@@ -95,14 +54,15 @@ def find_settings(
     CriterionError
         A name is unknown, or the combination is not defined.
     """
-    if approximation != "laplace" and approximation not in FITS:
-        raise CriterionError(f'approximation="{approximation}" is unknown. Use "laplace", "ep" or "vi".')
-    found, with_prior = find_criterion(criterion, expansion)
-    if approximation != "laplace" and (found is not CRITERIA.get(found.name) or found.name not in MULTIPLES):
+    if approximation != LAPLACE and approximation not in APPROXIMATIONS:
+        known = ", ".join(f'"{name}"' for name in (LAPLACE, *APPROXIMATIONS))
+        raise CriterionError(f'approximation="{approximation}" is unknown. Use one of {known}.')
+    chosen, with_prior = find_criterion(criterion, expansion)
+    if approximation != LAPLACE and (chosen is not CRITERIA.get(chosen.name) or chosen.name not in MEANS):
         raise CriterionError(
-            f'criterion="{found.name}" needs approximation="laplace". '
-            f'With approximation="{approximation}" use one of {", ".join(map(repr, MULTIPLES))}.'
+            f'criterion="{chosen.name}" needs approximation="laplace". '
+            f'With approximation="{approximation}" use one of {", ".join(map(repr, MEANS))}.'
         )
-    if approximation != "laplace" and expansion != "map":
+    if approximation != LAPLACE and expansion != "map":
         raise CriterionError(f'expansion="{expansion}" is for approximation="laplace". Leave it out.')
-    return Settings(found, with_prior, find_rule(labels), np.random.default_rng(random_seed), approximation)
+    return Settings(chosen, with_prior, find_rule(labels), np.random.default_rng(random_seed), approximation)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_bpls.engine.mode import Mode
+from pymc_bpls.scoring.fitted import Fitted
 from pymc_bpls.scoring.scorer import Scorer
 
 
@@ -17,8 +17,8 @@ class HeldOut:
     positions: np.ndarray
     codes: np.ndarray
 
-    def evaluate(self, scorer: Scorer, mode: Mode) -> tuple[np.ndarray, float]:
+    def evaluate(self, scorer: Scorer, fit: Fitted) -> tuple[np.ndarray, float]:
         """Which rows are predicted right (t,), and the mean log probability of the true classes."""
-        log_p = scorer.log_probabilities(mode, self.positions)
+        log_p = scorer.log_probabilities(fit, self.positions)
         right = np.nan_to_num(log_p, nan=-np.inf).argmax(axis=1) == self.codes
         return right, float(log_p[np.arange(len(self.codes)), self.codes].mean())

@@ -7,16 +7,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import xarray as xr
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pymc_bpls.engine.mode import Mode
 from pymc_bpls.errors import BPLSError, BPLSWarning, CriterionError, LabelError, RowError
 from pymc_bpls.model.table import Labeled
-from pymc_bpls.scoring.scorer import Scorer, Settings, Warm, ranking
+from pymc_bpls.scoring.fitted import Fitted
+from pymc_bpls.scoring.results import rank_pairs
+from pymc_bpls.scoring.scorer import Scorer, Warm, score_pool
+from pymc_bpls.scoring.settings import Settings
 from pymc_bpls.selftraining.ending import Ending
 from pymc_bpls.selftraining.held_out import HeldOut
 from pymc_bpls.selftraining.history import History, won_and_lost
@@ -70,6 +72,14 @@ class Plan:
         return float(given)
 
 
+class Select(Protocol):
+    """Scores the candidates of a round, by `score_pool` unless another way of selecting is compared with it."""
+
+    def __call__(
+        self, scorer: Scorer, settings: Settings, fit: Fitted, candidates: np.ndarray, warm: Warm
+    ) -> tuple[xr.Dataset, Warm]: ...
+
+
 @dataclass
 class Run:
     """A run in progress: D with its pseudo-labels, the candidates left, and what happened until now.
@@ -84,9 +94,10 @@ class Run:
     labeled: Labeled
     candidates: np.ndarray
     history: History
-    mode: Mode | None = None
+    fit: Fitted | None = None
     warm: Warm = None
     theta: np.ndarray | None = None
+    select: Select = score_pool
     random_state: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -153,30 +164,30 @@ class Run:
 
     def _refit(self) -> None:
         """Fit on D and record the model."""
-        mode, history = self.scorer.base(self.settings, self.labeled, self.theta), self.history
+        fit, history = self.scorer.fit(self.labeled, self.theta, self.settings.centre_of), self.history
         if not history.models or history.models[-1]["n_pseudo"] != len(history.steps):
-            history = history.with_model(*self._judge(mode))
-        self.mode, self.theta, self.history = mode, mode.theta, history
+            history = history.with_model(*self._judge(fit))
+        self.fit, self.theta, self.history = fit, fit.mode.theta, history
 
-    def _judge(self, mode: Mode) -> tuple[dict[str, Any], np.ndarray | None]:
+    def _judge(self, fit: Fitted) -> tuple[dict[str, Any], np.ndarray | None]:
         """What the curve says of a model, and which test rows it predicts right."""
-        entry = {"n_pseudo": len(self.history.steps), "weight": self.labeled.weights.sum(), **self.scorer.facts(mode)}
+        entry = {"n_pseudo": len(self.history.steps), "weight": self.labeled.weights.sum(), **self.scorer.record(fit)}
         right = None
         if self.scorer.problem.proper:
-            entry["log_evidence"] = mode.log_integral
+            entry["log_evidence"] = fit.mode.log_integral
         if self.plan.test is not None:
-            right, entry["log_score"] = self.plan.test.evaluate(self.scorer, mode)
+            right, entry["log_score"] = self.plan.test.evaluate(self.scorer, fit)
             entry["accuracy"] = right.mean()
             entry["won"], entry["lost"] = won_and_lost(self.history.right[0] if self.history.right else right, right)
         if self.plan.held_out is not None:
-            _, entry["held_out_log_score"] = self.plan.held_out.evaluate(self.scorer, mode)
+            _, entry["held_out_log_score"] = self.plan.held_out.evaluate(self.scorer, fit)
         return entry, right
 
     def _round(self) -> int:
         """Score all candidates and add the best; returns how many were added."""
-        assert self.mode is not None
-        scores, warm = self.scorer.score(self.settings, self.labeled, self.mode, self.candidates, self.warm)
-        pairs, values = ranking(scores["score"])
+        assert self.fit is not None
+        scores, warm = self.select(self.scorer, self.settings, self.fit, self.candidates, self.warm)
+        pairs, values = rank_pairs(scores["score"])
         if scores["score"].ndim == 1:
             pairs[:, 1] = self.scorer.problem.codes(scores["pseudo_label"].to_numpy())[pairs[:, 0]]
         chosen = self._choose(pairs)

@@ -20,6 +20,7 @@ from sklearn.metrics import check_scoring, log_loss
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from pymc_bpls.approximations.predictive import Predictive
 from pymc_bpls.bpls import BPLS
 from pymc_bpls.errors import CriterionError, LabelError, ModelError
 from pymc_bpls.model.density import NO_ROW
@@ -187,7 +188,7 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
             random_seed=self.random_seed,
             progressbar=self.progressbar,
         )
-        self._fit_log_p = pls._scorer.predictive.log_probabilities(self._theta, np.arange(len(X)))
+        self._fit_log_p = Predictive(pls.engine).log_probabilities(self._theta, np.arange(len(X)))
         self._fit_labeled = read_run(self.run_, pls._problem).labeled
         self._describe_run(labels, known)
         return self
@@ -294,7 +295,7 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
                 f"The model has {len(fitted)} parameters in fit and {pls._problem.density.dimension} with new rows, as where "
                 "each row has its own. Such a model predicts rows of its table only: put them into fit, see transduction_."
             )
-        log_p = pls._scorer.predictive.log_probabilities(self._theta, np.arange(len(self._fit_X)))
+        log_p = Predictive(pls.engine).log_probabilities(self._theta, np.arange(len(self._fit_X)))
         if not np.allclose(log_p, self._fit_log_p, rtol=1e-6, atol=1e-8, equal_nan=True):
             raise ModelError(
                 "New rows change what the model predicts for the training rows, as where build_model standardises X. "
@@ -302,11 +303,11 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
             )
 
     def _log_probabilities(self, pls: BPLS, positions: np.ndarray) -> np.ndarray:
-        scorer = pls._scorer
         if self.predictor == "map":
-            return scorer.predictive.log_probabilities(self._theta, positions)
-        settings = find_settings(self.criterion, self.approximation, self.expansion, self.labels, None)
-        return scorer.log_probabilities(scorer.base(settings, self._fit_labeled, self._theta), positions)
+            return Predictive(pls.engine).log_probabilities(self._theta, positions)
+        settings = find_settings(self.criterion, self.approximation, self.expansion, self.labels)
+        fit = pls._scorer.fit(self._fit_labeled, self._theta, settings.centre_of)
+        return pls._scorer.log_probabilities(fit, positions)
 
 
 def cross_validate_labeled(

@@ -19,8 +19,9 @@ from scipy.stats import kendalltau
 
 import pymc_bpls as bpls
 from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.predictive import Predictive
+from pymc_bpls.approximations.table import APPROXIMATIONS
 from pymc_bpls.montecarlo.psis import log_evidence
-from pymc_bpls.scoring.by_ep_and_vi import FITS
 from validation.approximations.cases import Case, cases
 from validation.approximations.report import draw, write
 
@@ -59,11 +60,12 @@ def methods(pls: bpls.BPLS) -> dict[str, Callable[[], np.ndarray]]:
     """log PPP of each candidate up to a constant, by each approximation."""
 
     def predictive_laplace() -> np.ndarray:
-        scorer, labeled, codes = pls._scorer, pls._problem.labeled, pls._problem.codes
-        mode = scorer.engine.fit(labeled, k=2)
+        labeled, codes = pls._problem.labeled, pls._problem.codes
+        mode = pls.engine.fit(labeled, k=2)
         scores = pls.score("probability")
         rows = scores["candidate"].to_numpy()
-        return scorer.predictive.log_mean_lik_of(Gaussian.at_mode(mode), rows, codes(scores["pseudo_label"].to_numpy()))
+        predictive = Predictive(pls.engine)
+        return predictive.log_mean_lik_of(Gaussian.at_mode(mode), rows, codes(scores["pseudo_label"].to_numpy()))
 
     return {
         "Laplace, refits": lambda: pls.score()["score"].to_numpy(),
@@ -87,11 +89,13 @@ def compare(values: np.ndarray, reference: xr.Dataset) -> dict[str, float]:
 
 def pareto_k(pls: bpls.BPLS, name: str) -> float | None:
     """k-hat of importance sampling of p_2 from that approximation's own Gaussian."""
-    scorer, labeled = pls._scorer, pls._problem.labeled
-    engine, kinds = scorer.engine, {"VI": "vi", "EP": "ep"}
+    engine, labeled, kinds = pls.engine, pls._problem.labeled, {"VI": "vi", "EP": "ep"}
     if name == "PSIS":
         return float(pls.exact(method="psis", random_seed=0, absolute=False)["exact"]["pareto_k"].max())
-    q = FITS[kinds[name]](engine, labeled, 2, None, None) if name in kinds else Gaussian.at_mode(engine.fit(labeled, k=2))
+    if name in kinds:
+        q = APPROXIMATIONS[kinds[name]].fit(engine, labeled, 2, None, None)
+    else:
+        q = Gaussian.at_mode(engine.fit(labeled, k=2))
     return log_evidence(engine, labeled, q, 2)[1]
 
 

@@ -9,7 +9,7 @@ from scipy.special import expit, log_expit
 from pymc_bpls.engine.mode import Mode
 from pymc_bpls.rules.label_rules import find_rule
 from pymc_bpls.scoring.criteria import FITTED, LAPLACE, Criterion, FitCriterion
-from pymc_bpls.scoring.scorer import Settings
+from pymc_bpls.scoring.settings import Settings
 from pymc_bpls.selftraining.held_out import HeldOut
 from pymc_bpls.selftraining.history import History
 from pymc_bpls.selftraining.run import Plan, Run
@@ -45,11 +45,11 @@ def self_train(method: str, declared: Declared, split: Split, fresh: np.ndarray,
     plan = Plan(None, 1, [], None, 1.0, HeldOut(judged, declared.table.y[judged]))
     run = Run(declared.scorer, settings, plan, split.labeled, split.candidates, History())
     design, y = declared.design[split.labeled.positions], split.labeled.codes
-    left_out = [left_out_score(declared.scorer.fit(split.labeled), design, y)]
+    left_out = [left_out_score(declared.scorer.fit(split.labeled).mode, design, y)]
 
     def note(_: int) -> None:
-        assert run.mode is not None
-        left_out.append(left_out_score(run.mode, design, y))
+        assert run.fit is not None
+        left_out.append(left_out_score(run.fit.mode, design, y))
 
     ending = run.go(note)
     if ending.kind == "interrupted":

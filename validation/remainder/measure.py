@@ -14,7 +14,8 @@ import pymc_bpls as bpls
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.rules.label_rules import LabelRule
 from pymc_bpls.scoring.criteria import find_criterion
-from pymc_bpls.scoring.scorer import Scorer, Settings
+from pymc_bpls.scoring.scorer import Scorer, score_pool
+from pymc_bpls.scoring.settings import Settings
 from validation.remainder.cases import ROWS, SIZES, Case
 from validation.remainder.quadrature import Rows, exact
 
@@ -72,7 +73,7 @@ def terms(scorer: Scorer, D: Labeled, candidates: np.ndarray, codes: np.ndarray,
     for name in ("ppp", "ibpls"):
         criterion, with_prior = find_criterion(name, expansion)
         settings = Settings(criterion, with_prior, FixedLabels(codes), np.random.default_rng(0))
-        scores[name], _ = scorer.score(settings, D, scorer.fit(D), candidates)
+        scores[name], _ = score_pool(scorer, settings, scorer.fit(D), candidates)
     return scores["ppp"].rename(score="ppp").assign(ibpls=scores["ibpls"]["score"])
 
 

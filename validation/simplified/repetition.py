@@ -9,8 +9,8 @@ import numpy as np
 
 from pymc_bpls.montecarlo.averages import Averages, average
 from pymc_bpls.montecarlo.psis import importance_draws
-from pymc_bpls.scoring.exact import proposals
-from pymc_bpls.scoring.scorer import Scorer
+from pymc_bpls.montecarlo.references import proposals
+from pymc_bpls.scoring.one_model import ModelScorer
 from validation.simplified.rounds import CRITERIA, FULL, SIMPLIFIED, Round, SelfTraining
 from validation.simplified.settings import Setting, declare
 
@@ -44,11 +44,12 @@ def _true_labels(last: Round, y: np.ndarray, training: SelfTraining) -> int:
     return int((last.labeled.codes[added] == y[last.labeled.positions[added]]).sum())
 
 
-def regret(scorer: Scorer, at: Round, rng: np.random.Generator) -> dict[str, Any]:
+def regret(scorer: ModelScorer, at: Round, rng: np.random.Generator) -> dict[str, Any]:
     """Exact log PPP that each choice loses, and the simplified one's more than the full one's, with Monte Carlo errors."""
     assert at.choices is not None
-    draws, _, proposal = importance_draws(scorer.engine, at.labeled, 2, proposals(scorer, at.labeled, 2), DRAWS, rng)
-    averages = average(scorer.engine, draws, at.candidates, at.choices.codes)
+    engine = scorer.engines.of(at.labeled).engine
+    draws, _, proposal = importance_draws(engine, at.labeled, 2, proposals(engine, at.labeled, 2), DRAWS, rng)
+    averages = average(engine, draws, at.candidates, at.choices.codes)
     best = int(np.argmax(averages.log_mean))
     full, simplified = (at.choices.best[criterion] for criterion in CRITERIA)
     return {

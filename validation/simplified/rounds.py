@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_bpls.engine.mode import Mode
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.rules.label_rules import find_rule
 from pymc_bpls.scoring.criteria import LAPLACE, TERMS
-from pymc_bpls.scoring.scorer import Scorer, Settings, Warm, ranking
+from pymc_bpls.scoring.fitted import Fitted
+from pymc_bpls.scoring.results import rank_pairs
+from pymc_bpls.scoring.scorer import Scorer, Warm, score_pool
+from pymc_bpls.scoring.settings import Settings
 from validation.study.splits import Split
 
 FULL, SIMPLIFIED = CRITERIA = ("ppp", "ibpls")
@@ -38,18 +40,18 @@ class Round(NamedTuple):
 
     labeled: Labeled
     candidates: np.ndarray
-    mode: Mode
+    fit: Fitted
     right: int
     choices: Choices | None
 
 
-def choose(scorer: Scorer, labeled: Labeled, mode: Mode, candidates: np.ndarray, warm: Warm = None) -> Choices:
+def choose(scorer: Scorer, fit: Fitted, candidates: np.ndarray, warm: Warm = None) -> Choices:
     """What both criteria would add: they expand at the same modes, so that the refits for one serve the other."""
-    scores, warm = scorer.score(_SCORING, labeled, mode, candidates, warm)
+    scores, warm = score_pool(scorer, _SCORING, fit, candidates, warm)
     usable = np.isfinite(scores["score"].to_numpy())
     # without coords, which xarray would align in every sum
     terms = scores[list(TERMS)].drop_vars(list(scores.coords))
-    best = {name: int(ranking(LAPLACE[name].combine(terms).where(usable))[0][0, 0]) for name in CRITERIA}
+    best = {name: int(rank_pairs(LAPLACE[name].combine(terms).where(usable))[0][0, 0]) for name in CRITERIA}
     return Choices(best, scorer.problem.codes(scores["pseudo_label"].to_numpy()), int((~usable).sum()), warm)
 
 
@@ -78,8 +80,8 @@ class SelfTraining:
             candidates = np.delete(candidates, best)
 
     def _round(self, labeled: Labeled, candidates: np.ndarray, last: Round | None) -> Round:
-        start, warm = (None, None) if last is None or last.choices is None else (last.mode.theta, last.choices.warm)
-        mode = self.scorer.fit(labeled, start)
-        right = int(self.split.test.evaluate(self.scorer, mode)[0].sum())
-        choices = choose(self.scorer, labeled, mode, candidates, warm) if len(candidates) else None
-        return Round(labeled, candidates, mode, right, choices)
+        start, warm = (None, None) if last is None or last.choices is None else (last.fit.mode.theta, last.choices.warm)
+        fit = self.scorer.fit(labeled, start)
+        right = int(self.split.test.evaluate(self.scorer, fit)[0].sum())
+        choices = choose(self.scorer, fit, candidates, warm) if len(candidates) else None
+        return Round(labeled, candidates, fit, right, choices)

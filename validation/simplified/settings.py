@@ -10,7 +10,7 @@ import pymc as pm
 import xarray as xr
 
 import pymc_bpls as bpls
-from pymc_bpls.scoring.scorer import Scorer
+from pymc_bpls.scoring.one_model import ModelScorer
 from validation.study.splits import Sizes, Split, draw
 
 SIMULATED = "simulated"
@@ -63,7 +63,7 @@ QUICK = SETTINGS[:2]
 class Declared:
     """A table's scorer, which compiles once for all settings and repetitions, and the true classes of its rows."""
 
-    scorer: Scorer
+    scorer: ModelScorer
     y: np.ndarray
 
     def split(self, setting: Setting, repetition: int) -> Split:

@@ -1,0 +1,57 @@
+"""The fit on D, from which candidates are predicted and scored: of one model, or of the members of a set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from pymc_bpls.approximations.predictive import Predictive
+from pymc_bpls.engine.mode import Mode
+from pymc_bpls.engine.refits import Engine
+from pymc_bpls.model.table import Labeled
+
+
+class Fitted(Protocol):
+    """A fit on D = `labeled`; `mode` is that of the model that predicts."""
+
+    @property
+    def labeled(self) -> Labeled:
+        """D."""
+        ...
+
+    @property
+    def mode(self) -> Mode:
+        """The mode of the log-posterior, or the centre of an approximation."""
+        ...
+
+
+@dataclass(frozen=True)
+class ModelFit:
+    """The fit of one model, with the predictions of the engine that serves D."""
+
+    labeled: Labeled
+    mode: Mode
+    predictive: Predictive
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that serves D."""
+        return self.predictive.engine
+
+
+@dataclass(frozen=True)
+class SetFit:
+    """The members' fits, and which of them predicts."""
+
+    members: tuple[ModelFit, ...]
+    predicts: int
+
+    @property
+    def labeled(self) -> Labeled:
+        """D, which all members share."""
+        return self.members[0].labeled
+
+    @property
+    def mode(self) -> Mode:
+        """That of the member that predicts."""
+        return self.members[self.predicts].mode

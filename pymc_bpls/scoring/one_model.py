@@ -1,0 +1,168 @@
+"""How one model scores: by Laplace's method, from the fit on D alone, or by EP or VI; rows may depend on each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.predictive import log_softmax
+from pymc_bpls.approximations.table import APPROXIMATIONS
+from pymc_bpls.compute.compiler import Compiler
+from pymc_bpls.errors import CriterionError, ModeError
+from pymc_bpls.model.problem import Problem
+from pymc_bpls.model.table import Labeled
+from pymc_bpls.montecarlo.averages import average_options
+from pymc_bpls.montecarlo.references import Method
+from pymc_bpls.rules.label_rules import Options, Weighing
+from pymc_bpls.scoring.by_ep_and_vi import score_by_gaussian
+from pymc_bpls.scoring.by_laplace import score_by_laplace
+from pymc_bpls.scoring.criteria import ABSOLUTE, Criterion, FitCriterion, FittedView
+from pymc_bpls.scoring.engines import Engines
+from pymc_bpls.scoring.fitted import ModelFit
+from pymc_bpls.scoring.results import Pairs, finished
+from pymc_bpls.scoring.scorer import ExactValues, Warm
+from pymc_bpls.scoring.settings import Settings
+
+
+@dataclass(frozen=True)
+class ModelScorer:
+    """Scores the candidates of one model; `predictor` is as in `BPLS`."""
+
+    problem: Problem
+    engines: Engines
+    predictor: str | Callable[[np.ndarray], Any]
+
+    @property
+    def compilers(self) -> tuple[Compiler, ...]:
+        """The one of its engines."""
+        return (self.engines.compiler,)
+
+    def with_rows(self, rows: Mapping[str, Any]) -> tuple[ModelScorer, np.ndarray]:
+        """On the longer table."""
+        density, positions = self.problem.with_rows(rows)
+        return replace(self, engines=self.engines.change(lambda engine: replace(engine, density=density))), positions
+
+    def with_memory(self, chunk_bytes: int) -> ModelScorer:
+        """With engines that have so much memory."""
+        return replace(self, engines=self.engines.change(lambda engine: replace(engine, chunk_bytes=chunk_bytes)))
+
+    def record(self, fit: ModelFit) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def fit(self, labeled: Labeled, start: np.ndarray | None = None, centre_of: str | None = None) -> ModelFit:
+        """The mode of ℓ_D + log π, or the centre of an approximation where there is none."""
+        predictive = self.engines.of(labeled)
+        try:
+            mode = predictive.engine.fit(labeled, start)
+        except ModeError:
+            if centre_of is None:
+                raise
+            mode = APPROXIMATIONS[centre_of].fit(predictive.engine, labeled, 1, None, None).as_mode()
+        return ModelFit(labeled, mode, predictive)
+
+    def log_probabilities(self, fit: ModelFit, positions: np.ndarray) -> np.ndarray:
+        """Of the predictor: at the mode, averaged over Laplace's approximation, or the user's own."""
+        if callable(self.predictor):
+            return _checked(self.predictor(positions), positions, len(self.problem.classes))
+        log_p = np.empty((len(positions), len(self.problem.classes)))
+        for places in self.engines.alike(fit.labeled, positions):
+            log_p[places] = self._predicted(fit, positions[places])
+        return log_p
+
+    def _predicted(self, fit: ModelFit, positions: np.ndarray) -> np.ndarray:
+        predictive = self.engines.of(fit.labeled)
+        if self.predictor == "laplace":
+            return log_softmax(predictive.log_mean_lik(Gaussian.at_mode(fit.mode), positions, normalised=True))
+        return predictive.log_probabilities(fit.mode.theta, positions)
+
+    def score(self, settings: Settings, fit: ModelFit, options: Options, warm: Warm = None) -> tuple[xr.Dataset, Warm]:
+        """Scores of the candidates' classes, which are combined where the label rule says so."""
+        to_log = None if options.weigh is None else _log_scale(settings)
+        result, start = self._scores(settings, fit, Pairs.of(options.candidates, options.codes), warm)
+        if options.weigh is None or to_log is None:
+            return finished(self.problem, result, options), start
+        combined, weighing = _combined_classes(result, options.weigh, to_log)
+        return finished(self.problem, combined, options, weighing), start
+
+    def _scores(self, settings: Settings, fit: ModelFit, pairs: Pairs, warm: Warm) -> tuple[xr.Dataset, Warm]:
+        criterion = settings.criterion
+        if not settings.by_laplace:
+            begin = warm if isinstance(warm, dict) else {}
+            absolute = self.problem.proper and settings.absolute
+            return score_by_gaussian(settings.approximation, criterion, fit, pairs, begin, absolute=absolute)
+        if isinstance(criterion, FitCriterion):
+            return _score_by_fit(criterion, settings.rng, fit, pairs), warm
+        shared = warm if isinstance(warm, np.ndarray) else None
+        return score_by_laplace(self.problem, criterion, settings.with_prior, fit, pairs, shared)
+
+    def exact_values(self, labeled: Labeled, k: int, method: Method, options: Options) -> ExactValues:
+        """Averages over the method's draws."""
+        engine = self.engines.of(labeled).engine
+        reference = method(self.problem, engine, labeled, k)
+        averages, codes = average_options(engine, reference.draws, options)
+        return ExactValues(
+            averages,
+            codes,
+            reference.normaliser,
+            reference.groups,
+            reference.reasons,
+            reference.source,
+            reference.proposal,
+            reference.draws.pareto_k,
+        )
+
+
+def _score_by_fit(criterion: FitCriterion, rng: np.random.Generator, fit: ModelFit, pairs: Pairs) -> xr.Dataset:
+    score = np.asarray(criterion.score(FittedView(fit.predictive, fit.mode, pairs.rows, pairs.codes, rng)), dtype=float)
+    if score.shape != pairs.rows.shape:
+        raise CriterionError(
+            f'Criterion "{criterion.name}" gives values of shape {score.shape} for {len(pairs.rows)} pairs of row and class. '
+            "Return one for each of view.positions."
+        )
+    return xr.Dataset({"score": pairs.variable(score)})
+
+
+def _log_scale(settings: Settings) -> Callable[[np.ndarray], np.ndarray]:
+    """From scores to logarithms of probabilities or of densities, on which classes combine."""
+    criterion = settings.criterion
+    if isinstance(criterion, Criterion) or not settings.by_laplace:
+        return np.asarray
+    if criterion.log_p is None:
+        raise CriterionError(
+            f'"{criterion.name}" is no probability, so that classes cannot be combined by it. '
+            'Use labels="predicted" or "all", or another criterion.'
+        )
+    return criterion.log_p
+
+
+def _combined_classes(
+    result: xr.Dataset, weigh: Callable[[np.ndarray], Weighing], to_log: Callable[[np.ndarray], np.ndarray]
+) -> tuple[xr.Dataset, Weighing]:
+    """`score` and the absolute value with their classes combined, as logarithms; terms stay those of each class."""
+    with np.errstate(divide="ignore"):
+        log_values = to_log(result["score"].to_numpy())
+    weighing = weigh(log_values)
+    combined = {
+        name: ("candidate", weighing.combined(log_values if name == "score" else result[name].to_numpy()))
+        for name in ("score", *ABSOLUTE.values())
+        if name in result
+    }
+    return result.drop_vars(list(combined)).assign(combined), weighing
+
+
+def _checked(probabilities: Any, positions: np.ndarray, n_classes: int) -> np.ndarray:
+    values = np.asarray(probabilities, dtype=float)
+    shape = (len(positions), n_classes)
+    if values.shape != shape or not np.isfinite(values).all() or (values < 0).any():
+        raise CriterionError(
+            f"predictor= returned an array of shape {values.shape} or values that are not probabilities. "
+            f"Return finite class probabilities of shape {shape} for the rows asked for."
+        )
+    with np.errstate(divide="ignore"):
+        return np.log(values)

@@ -1,0 +1,90 @@
+"""Pairs (candidate, class), and the Dataset of a scoring: coords, descriptions, pseudo-labels, and what has no finite score."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from pymc_bpls.errors import warn
+from pymc_bpls.model.problem import Problem
+from pymc_bpls.rules.label_rules import Options, Weighing
+from pymc_bpls.rules.ranking import best_first
+
+DESCRIPTIONS = {
+    "score": "the criterion, larger is better",
+    "pseudo_label": "the class that the score is of, the best one where several are scored",
+    "log_lik_labeled": "log-likelihood of D at the candidate's own mode",
+    "log_lik_pseudo": "log-likelihood of the candidate with its pseudo-label at that mode",
+    "log_prior": "log prior density, with Jacobian, at that mode",
+    "log_det": "log determinant of minus the Hessian at that mode",
+    "converged": "whether that mode is verified",
+    "log_ppp": "log p(D, i | D), absolute",
+    "log_evidence": "log p(D, i), absolute",
+    "log_ppp_member": "log p(D, i | D) under each member",
+    "log_evidence_member": "log p(D, i) under each member",
+    "decided_by": "the member whose value the score is",
+    "gamma_maximin": "the smallest value over the members",
+    "class_sum_error": "log of the classes' PPP added up minus log Z_2/Z_1, both by Laplace's method",
+}
+
+
+class Pairs(NamedTuple):
+    """Pairs (row, class), flat, and how values of them are laid out in a Dataset."""
+
+    rows: np.ndarray
+    codes: np.ndarray
+    shape: tuple[int, ...]
+    dims: tuple[str, ...]
+
+    @classmethod
+    def of(cls, candidates: np.ndarray, codes: np.ndarray) -> Pairs:
+        """Each candidate with its class, codes (m,), or with several, codes (m, K)."""
+        dims = ("candidate",) if codes.ndim == 1 else ("candidate", "label")
+        return cls(np.repeat(candidates, codes.size // max(len(candidates), 1)), codes.ravel(), codes.shape, dims)
+
+    def variable(self, values: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
+        """Values of the flat pairs as a variable of a Dataset."""
+        return self.dims, values.reshape(self.shape)
+
+
+def finished(problem: Problem, result: xr.Dataset, options: Options, weighing: Weighing | None = None) -> xr.Dataset:
+    """The result with pseudo-labels, coords and the user's index; rows without a finite score are reported.
+
+    `weighing` is how classes were combined, where they were.
+    """
+    names, dims = problem.classes.names, result["score"].dims
+    candidates, codes, scores = options.candidates, options.codes, result["score"].to_numpy()
+    finite = np.isfinite(scores)
+    if "converged" in result:
+        converged = result["converged"].to_numpy()
+        finite = finite & (converged if weighing is None else converged.all(axis=1))
+    if weighing is not None:
+        chosen = weighing.codes
+    else:
+        chosen = codes if codes.ndim == 1 else np.where(finite, scores, -np.inf).argmax(axis=1)
+    variables = {
+        "score": (dims, np.where(finite, scores, np.nan)),
+        "pseudo_label": ("candidate", names[chosen]),
+        **{str(name): (value.dims, value.to_numpy()) for name, value in result.data_vars.items() if name != "score"},
+    }
+    described = {name: (*value, {"description": DESCRIPTIONS[name]}) for name, value in variables.items()}
+    bad = candidates[~finite.reshape(len(candidates), -1).all(axis=1)]
+    if bad.size:
+        warn(
+            f"{bad.size} of {len(candidates)} candidates have no finite score{' for some class' * (codes.ndim == 2)} "
+            f"(the first: row {bad[0]}). They are never selected with it; look for far-away values in these rows."
+        )
+    return xr.Dataset(described, coords=problem.coords(candidates, codes), attrs=result.attrs)
+
+
+def rank_pairs(scores: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs (candidate position in `scores`, class) from best to worst, and their scores.
+
+    Scores within 1e-10 of each other are tied, and the first candidate wins; a NaN never takes part.
+    """
+    values = scores.to_numpy().reshape(scores.sizes["candidate"], -1)
+    flat = values.ravel()
+    order, _ = best_first(flat)
+    return np.column_stack(np.divmod(order, values.shape[1])), flat[order]
