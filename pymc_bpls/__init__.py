@@ -24,9 +24,9 @@ from pymc_bpls.plots.audit import plot_audit
 from pymc_bpls.plots.decision import plot_decision
 from pymc_bpls.plots.scores import plot_scores
 from pymc_bpls.plots.self_training import plot_self_training
-from pymc_bpls.rules.label_rules import Hurwicz
-from pymc_bpls.rules.model_rules import GammaMaximin, LeastFavorable, Penalised, SumRule
-from pymc_bpls.scoring.criteria import Criterion
+from pymc_bpls.rules.label_rules import CombiningRule, Hurwicz, LabelRule, Weighing
+from pymc_bpls.rules.model_rules import Decision, GammaMaximin, LeastFavorable, ModelRule, Penalised, SumRule
+from pymc_bpls.scoring.criteria import Criterion, FitCriterion, FittedView
 from pymc_bpls.selftraining.stop_rules import EvidenceDrop, MaxRounds, NoGain, StopRule, Threshold
 from pymc_bpls.summaries import summary
 
@@ -37,18 +37,24 @@ __all__ = [
     "AuditAlong",
     "BPLSError",
     "BPLSWarning",
+    "CombiningRule",
     "Criterion",
     "CriterionError",
     "DataUnavailableError",
+    "Decision",
     "EvidenceDrop",
+    "FitCriterion",
+    "FittedView",
     "GammaMaximin",
     "Hurwicz",
     "LabelError",
+    "LabelRule",
     "LaplaceFit",
     "LeastFavorable",
     "MaxRounds",
     "ModeError",
     "ModelError",
+    "ModelRule",
     "ModelSet",
     "NoGain",
     "Penalised",
@@ -56,6 +62,7 @@ __all__ = [
     "StopRule",
     "SumRule",
     "Threshold",
+    "Weighing",
     "encode_labels",
     "load_dataset",
     "plot_agreement",

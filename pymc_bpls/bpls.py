@@ -2,58 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pymc as pm
-import xarray as xr
 from pymc.model.core import modelcontext
 
-from pymc_bpls.audit.along import ALONG, AuditAlong, audit_track
-from pymc_bpls.audit.forms import AUDITED, read_forms
-from pymc_bpls.audit.make import Bench, make_audit, nothing_to_audit
-from pymc_bpls.audit.report import Audit
-from pymc_bpls.audit.track import read_track
-from pymc_bpls.audit.truth import labels_of, read_exact
 from pymc_bpls.bambi import from_bambi, is_bambi
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.engine.mode import LaplaceFit, as_fit
 from pymc_bpls.engine.refits import Engine
-from pymc_bpls.errors import ApproximationError, CriterionError, ModeError, ModelError, RowError, warn
-from pymc_bpls.model.density import Parameters
+from pymc_bpls.errors import CriterionError, ModelError, warn
 from pymc_bpls.model.prior_sets import Variant
 from pymc_bpls.model.problem import declare
 from pymc_bpls.model.table import check_classes
 from pymc_bpls.montecarlo.other_modes import other_modes
-from pymc_bpls.montecarlo.references import find_method
-from pymc_bpls.rules.label_rules import LabelRule, find_rule
-from pymc_bpls.scoring.criteria import Criterion, FitCriterion
-from pymc_bpls.scoring.engines import EngineForEachD, OneEngine, refuse_weight
-from pymc_bpls.scoring.exact import exact_tree, find_exact, warn_if_unreliable
+from pymc_bpls.scoring.engines import EngineForEachD, OneEngine
 from pymc_bpls.scoring.one_model import ModelScorer
-from pymc_bpls.scoring.scorer import label_options, score_pool
-from pymc_bpls.scoring.settings import Settings, find_settings
-from pymc_bpls.selftraining.held_out import HeldOut
-from pymc_bpls.selftraining.history import History
-from pymc_bpls.selftraining.resuming import (
-    check_model_rule,
-    check_rows_held_out,
-    criterion_again,
-    held_out_again,
-    label_rule_again,
-    weight_again,
-)
-from pymc_bpls.selftraining.run import ClassBalance, Plan, Run, progress, read_balance, read_test
-from pymc_bpls.selftraining.stop_rules import Stop, read_rules, rows_to_hold_out
-from pymc_bpls.selftraining.tree import RunMembers, RunSettings, generator_at, read_run, write_run
+from pymc_bpls.selector import PseudoLabelSelector
 from pymc_bpls.summaries import summarise_problem
+from pymc_bpls.text.summary import Summary
 
 _PREDICTORS = ("map", "laplace")
 
 
-class BPLS:
+class BPLS(PseudoLabelSelector):
     """Bayesian pseudo-label selection for a classifier declared in PyMC.
 
     The whole table, labeled and unlabeled rows together, is declared once; unlabeled rows carry −1. Data is captured at
@@ -103,7 +77,7 @@ class BPLS:
     40
     """
 
-    _audited: tuple[str, ...] = AUDITED
+    _scorer: ModelScorer
 
     def __init__(
         self,
@@ -181,22 +155,9 @@ class BPLS:
                 "Laplace's method. Scores are local to it: compare with exact() or audit(), or choose a start by initvals=."
             )
 
-    def __repr__(self) -> str:
-        return summarise_problem(self._problem).sentences[0]
-
-    def _repr_html_(self) -> str:
-        return summarise_problem(self._problem)._repr_html_()
-
     @property
-    def compilations(self) -> xr.Dataset:
-        """What was compiled so far and for how many seconds; models of one structure share what was compiled before."""
-        log = [entry for compiler in self._scorer.compilers for entry in compiler.log]
-        return xr.Dataset(
-            {
-                "name": ("compilation", [entry.name for entry in log]),
-                "seconds": ("compilation", [entry.seconds for entry in log]),
-            }
-        )
+    def _summary(self) -> Summary:
+        return summarise_problem(self._problem)
 
     @property
     def engine(self) -> Engine:
@@ -221,457 +182,6 @@ class BPLS:
         evidence = mode.log_integral if self._problem.proper else None
         return as_fit(mode, parameters.named(mode.theta), parameters.labels, evidence)
 
-    def predict_proba(self, rows: Any = None) -> xr.DataArray:
-        """Class probabilities of the predictor fitted to the labeled rows.
-
-        Parameters
-        ----------
-        rows : array_like of int, optional
-            Row positions; all rows by default.
-
-        Returns
-        -------
-        xarray.DataArray, shape (row, class)
-        """
-        table = self._problem.table
-        positions = np.arange(len(table.codes)) if rows is None else self._problem.positions(rows, "rows=")
-        log_p = self._scorer.log_probabilities(self._scorer.fit(self._problem.labeled), positions)
-        return xr.DataArray(
-            np.exp(log_p),
-            dims=("row", "class"),
-            coords={
-                "row": positions,
-                "class": self._problem.classes.names,
-                self._problem.index_name: ("row", table.index[positions]),
-            },
-        )
-
-    def score(
-        self,
-        criterion: str | Criterion = "ppp",
-        *,
-        approximation: str = "laplace",
-        expansion: str = "map",
-        labels: str | LabelRule = "predicted",
-        random_seed: int | np.random.Generator | None = None,
-        chunk_bytes: int | None = None,
-    ) -> xr.Dataset:
-        """Score every candidate, each with a refit of its own where the criterion asks for one.
-
-        Parameters
-        ----------
-        criterion : str or Criterion, default "ppp"
-            "ppp", "ibpls", "ubpls", "marginal_likelihood", "reference", "likelihood", "probability", "variance",
-            "predictive", "entropy" or "random" (see the README's table), or a criterion of one's own.
-        approximation : {"laplace", "ep", "vi"}, default "laplace"
-            Laplace's method with a refit of every candidate, or one Gaussian fit that scores the whole pool ("ppp",
-            "marginal_likelihood" and "predictive"): expectation propagation (rows with one linear predictor, Gaussian priors
-            or independent ones of single coefficients) or variational inference (any model). The score is then the
-            absolute value itself, comparable with `log_ppp` (or `log_evidence`) by Laplace's method; under an improper prior
-            it is log E[p(ŷ|x,θ)] alone. attrs hold the constant, with "vi" its Monte Carlo error and k-hat. Where a
-            log-posterior has a kink, and so no mode to verify, these two predict pseudo-labels at their own centre.
-        expansion : {"map", "mle"}, default "map"
-            Whether the point of expansion maximises the prior too; "mle" is the paper's, for "ppp" and "ibpls".
-        labels : {"predicted", "all", "expected"} or Hurwicz(alpha), default "predicted"
-            Each candidate with its predicted class; every class of every candidate competing; or one value a candidate, the
-            logarithm of its classes' values combined: their mean by predicted probabilities, or `Hurwicz`'s mixture of the
-            largest and the smallest. Terms are then those of each class, over `label`.
-        random_seed : int or numpy Generator, optional
-            For `criterion="random"`.
-        chunk_bytes : int, optional
-            Memory for the refits that are done together, 256 MiB by default.
-
-        Returns
-        -------
-        xarray.Dataset
-            Over `candidate` (row position; and `label` with `labels="all"`): `score`, `pseudo_label`; for refitted
-            criteria their terms and `converged`; under proper priors `log_ppp` (k = 2) or `log_evidence` (k = 1), and with
-            `labels="all"` the `class_sum_error` of log PPP: log Σ_y PPP(i, y) minus log Z_2/Z_1, both by Laplace's method. It
-            is 0 for the exact values; a large one says that Laplace's method is off, a small one proves little.
-
-        Raises
-        ------
-        CriterionError
-            The criterion is unknown or not defined for this model.
-        ModeError
-            D has no mode under this criterion, for instance without the prior where rows are separated.
-        """
-        settings = find_settings(criterion, approximation, expansion, labels, random_seed)
-        scorer = self._scorer
-        if chunk_bytes is not None:
-            scorer = scorer.with_memory(chunk_bytes)
-        labeled, candidates = self._problem.labeled, self._problem.table.candidates
-        some = candidates if len(candidates) else labeled.positions[:1]
-        fit = scorer.fit(labeled, centre_of=settings.centre_of)
-        scores, _ = score_pool(scorer, settings, fit, some)
-        self._warn_of_modes()
-        scores = scores.isel(candidate=slice(len(candidates)))
-        return scores.assign_attrs(
-            criterion=settings.criterion.name,
-            approximation=approximation,
-            expansion=expansion,
-            labels=settings.rule.name,
-        )
-
-    def self_train(
-        self,
-        criterion: str | Criterion = "ppp",
-        *,
-        approximation: str = "laplace",
-        expansion: str = "map",
-        labels: str | LabelRule = "predicted",
-        rounds: int | None = None,
-        batch_size: int = 1,
-        stop: Stop | list[Stop] | None = None,
-        class_balance: Any = None,
-        pseudo_weight: float | Callable[[float], float] = 1.0,
-        test: Any = None,
-        random_seed: int | np.random.Generator | None = None,
-        progressbar: bool = True,
-    ) -> xr.DataTree:
-        """Add the best candidate with its pseudo-label, refit, and again (Algorithm 1).
-
-        Pseudo-labels are predicted anew in every round; where rows depend on each other every round compiles too. A mode that
-        is lost in a later round, or Ctrl-C, ends the run; what was done until then is returned.
-
-        Parameters
-        ----------
-        criterion, approximation, expansion, labels
-            As in `score`; with "ep" or "vi" the history's scores lack the constant that the candidates of a round share.
-        rounds : int, optional
-            How many rounds; until the pool is empty by default.
-        batch_size : int, default 1
-            How many to add after one scoring. The best of one scoring are often near-duplicates of each other.
-        stop : callable or list of callables, optional
-            `MaxRounds`, `Threshold`, `NoGain`, `EvidenceDrop`, a `StopRule` or callables of one's own: each takes the history
-            so far (a Dataset: `/history`, and `/curve` without the test rows) and returns a reason to stop, or None.
-        class_balance : "labeled" or mapping of class to share, optional
-            Force these shares on the pseudo-labels.
-        pseudo_weight : float or callable, default 1
-            Weight of a pseudo-labeled row once it is in D, or a function of the score that it was chosen by (a log value under
-            most criteria, a probability under "probability"); it is scored at weight 1.
-        test : tuple, optional
-            (row positions, true labels) of rows of the table, never candidates in this run; or (mapping as for `pool`,
-            true labels).
-        random_seed : int or numpy Generator, optional
-            For `criterion="random"`, and for rows that a stop rule draws to hold them out.
-        progressbar : bool, default True
-
-        Returns
-        -------
-        xarray.DataTree
-            `/history` over `step`, `/curve` over `n_pseudo` (0 is the supervised baseline): `accuracy` and `log_score` of test
-            rows and how many of them are `won` and `lost` against the baseline, `log_evidence` log p(D) under proper priors,
-            `weight` (the sum of D's weights), `held_out_log_score` where a stop rule holds rows out; `/final` (the last mode)
-            and `/unconstrained` (the same in θ), `/labeled` (rows of D with their labels and weights), `/test`, `/held_out`
-            (labeled rows held out), `/state` (for `resume`); attrs `stop_reason`, its code `stop_kind` ("pool", "rounds",
-            "rule", "scores", "refused", "interrupted" or "failed"), `stop_rule` where one ended it, `verdict` and the settings.
-            `run.to_netcdf(path)` writes all of it, `xarray.open_datatree(path)` reads it.
-        """
-        settings = _for_runs(find_settings(criterion, approximation, expansion, labels, random_seed))
-        refuse_weight(self._problem.density, self._problem.name, pseudo_weight)
-        scorer, test_set = read_test(test, self._scorer)
-        rules = read_rules(stop)
-        held_out = self._known(rows_to_hold_out(rules, self._problem, settings.rng))
-        plan = Plan(rounds, batch_size, rules, read_balance(class_balance, scorer), pseudo_weight, test_set, held_out)
-        table = self._problem.table
-        if test_set is not None:
-            table = table.without(test_set.positions)
-        start = self._problem.labeled if held_out is None else self._problem.labeled.without(held_out.positions)
-        run = Run(scorer, settings, plan, start, table.candidates, History())
-        self._warn_of_modes()
-        made_by = RunSettings(
-            settings.criterion.name,
-            approximation,
-            expansion,
-            settings.rule.name,
-            int(batch_size),
-            None if callable(pseudo_weight) else float(pseudo_weight),
-            None if plan.balance is None else plan.balance.shares,
-            self._model_rule,
-        )
-        return self._finish(run, made_by, progressbar)
-
-    def resume(
-        self,
-        run: xr.DataTree,
-        *,
-        criterion: Criterion | FitCriterion | None = None,
-        labels: LabelRule | None = None,
-        pseudo_weight: Callable[[float], float] | None = None,
-        rounds: int | None = None,
-        stop: Stop | list[Stop] | None = None,
-        test: Any = None,
-        random_seed: int | np.random.Generator | None = None,
-        progressbar: bool = True,
-    ) -> xr.DataTree:
-        """Go on with a run of `self_train`, with its settings: after a stop rule, an interruption or `rounds`.
-
-        It goes on as if it had not ended: where a run was cut makes no difference to its choices and scores.
-
-        Parameters
-        ----------
-        run : xarray.DataTree
-            What `self_train` or `resume` returned, or what `xarray.open_datatree` read from a file of it.
-        criterion : Criterion or FitCriterion, optional
-            Needed where the run used a criterion of one's own.
-        labels : LabelRule, optional
-            Needed where the run used a label rule of one's own.
-        pseudo_weight : callable, optional
-            Needed where the run weighted pseudo-labels by a function.
-        rounds : int, optional
-            How many more rounds; until the pool is empty by default.
-        stop : callable or list of callables, optional
-            As in `self_train`. Rules are not kept: give them again. The rows that one of them held out are.
-        test : tuple, optional
-            Test rows of the table are kept; new rows have to be given again.
-        random_seed : int or numpy Generator, optional
-            By default random numbers go on where the run left them.
-        progressbar : bool, default True
-
-        Returns
-        -------
-        xarray.DataTree
-            The whole run, from its first pseudo-label on.
-
-        Raises
-        ------
-        CriterionError
-            The run is none of this table and model, or what it does not keep is not given again.
-
-        Examples
-        --------
-        >>> import numpy as np, pymc as pm, pymc_bpls as bpls
-        >>> X = np.column_stack([np.ones(24), np.linspace(-2, 2, 24)])
-        >>> y = np.where(np.arange(24) % 2, -1, X[:, 1] + np.tile([0.9, -0.9], 12) > 0)
-        >>> with pm.Model() as model:
-        ...     label = pm.Bernoulli("label", logit_p=X @ pm.Normal("b", 0, 2.5, shape=2), observed=y)
-        >>> pls = bpls.BPLS(model)
-        >>> run = pls.self_train("probability", rounds=2, progressbar=False)
-        >>> longer = pls.resume(run, stop=bpls.MaxRounds(5), progressbar=False)
-        >>> longer.attrs["stop_reason"], longer["history"].sizes["step"]
-        ('MaxRounds: 5 rounds are done', 5)
-        """
-        saved = read_run(run, self._problem)
-        check_model_rule(saved.settings.model_rule, self._model_rule)
-        made_by = replace(saved.settings, model_rule=self._model_rule)
-        by = criterion_again(made_by.criterion, criterion)
-        rule = label_rule_again(made_by.labels, labels)
-        settings = _for_runs(find_settings(by, made_by.approximation, made_by.expansion, rule, random_seed))
-        if random_seed is None:
-            settings = replace(settings, rng=generator_at(saved.random_state))
-        scorer, test_set = read_test(held_out_again(saved.test, test, self._problem), self._scorer)
-        rules = read_rules(stop)
-        check_rows_held_out(rules, saved.held_out, self._problem)
-        balance = None if made_by.class_balance is None else ClassBalance(made_by.class_balance)
-        weight = weight_again(made_by.pseudo_weight, pseudo_weight)
-        plan = Plan(rounds, made_by.batch_size, rules, balance, weight, test_set, saved.held_out)
-        left = np.setdiff1d(self._problem.table.candidates, saved.labeled.positions)
-        if test_set is not None:
-            left = np.setdiff1d(left, test_set.positions)
-        begun = Run(scorer, settings, plan, saved.labeled, left, saved.history, warm=saved.warm, theta=saved.theta)
-        return self._finish(begun, made_by, progressbar)
-
-    def exact(
-        self,
-        criterion: str = "ppp",
-        *,
-        labels: str | LabelRule = "predicted",
-        method: str = "nuts",
-        draws: int = 1000,
-        tune: int = 1000,
-        chains: int = 4,
-        nuts_sampler: str | None = None,
-        absolute: bool = True,
-        random_seed: int | np.random.Generator | None = None,
-        **sample_kwargs: Any,
-    ) -> xr.DataTree:
-        """The exact criterion of every candidate, from one run on p(D | θ)^k π(θ) (Theorem 2: k = 2, Theorem 1: k = 1).
-
-        Parameters
-        ----------
-        criterion : {"ppp", "marginal_likelihood"}
-        labels : {"predicted", "all", "expected"} or Hurwicz(alpha), default "predicted"
-        method : {"nuts", "psis"}, default "nuts"
-            NUTS through `pm.sample`, or Pareto-smoothed importance sampling (`chains · draws` of them) from t distributions
-            around EP's, the variational or Laplace's Gaussian, and from their mixture where none will do: seconds instead of
-            a minute, and its k-hat says when to trust it.
-        draws, tune, chains, nuts_sampler, **sample_kwargs
-            As in `pm.sample`.
-        absolute : bool, default True
-            Also log Z_2 − log Z_1 (or log Z_1), which takes a second run on the ordinary posterior for "ppp".
-        random_seed : int or numpy Generator, optional
-
-        Returns
-        -------
-        xarray.DataTree
-            `/exact` over `candidate` (and `label`): `log_predictive` (log E[p(ŷ|x,θ)], the exact ranking) with `mcse` and
-            `ess`, `diff_to_best` with `diff_to_best_mcse` (paired), `prob_best` given the Monte Carlo error, `pareto_k` for
-            importance sampling, and with `absolute` `log_ppp` or `log_evidence`. `/posterior` and `/sample_stats` of a NUTS
-            run. attrs: `reliable` (0 or 1), `reasons` in words, `log_normalizer` and its error.
-
-        Raises
-        ------
-        CriterionError
-            The criterion or the method is unknown.
-        BPLSError
-            The sampler failed; its own words are passed on.
-        """
-        chosen = find_exact(criterion)
-        rng = np.random.default_rng(random_seed)
-        by = find_method(method, draws, tune, chains, nuts_sampler, absolute, rng, **sample_kwargs)
-        self._needs_candidates()
-        labeled, candidates = self._problem.labeled, self._problem.table.candidates
-        fit = self._scorer.fit(labeled, centre_of="vi")
-        options = label_options(self._scorer, find_rule(labels), fit, candidates)
-        return warn_if_unreliable(exact_tree(self._scorer, labeled, chosen, by, options, rng))
-
-    def audit(
-        self,
-        criteria: Sequence[str | Criterion] | None = None,
-        exact: Any = None,
-        *,
-        labels: str | LabelRule = "predicted",
-        top: int = 5,
-        random_seed: int | np.random.Generator | None = None,
-        **exact_kwargs: Any,
-    ) -> Audit:
-        """Compare criteria with the exact log PPP: which of them choose well for this model and these data.
-
-        Parameters
-        ----------
-        criteria : sequence of str or Criterion, optional
-            Names as in `score`, with "[ep]", "[vi]" or "[mle]" for another approximation or expansion ("ppp[ep]"). All by
-            default; those that are not defined for the model are left out, with the reason in `refused`.
-        exact : optional
-            The exact values: what `exact("ppp")` returned; a Dataset with `log_ppp`, and `mcse` and `pseudo_label` where
-            there are any; or an array of known log PPP in the order of the candidates. By default `exact` is run.
-        labels : {"predicted", "all", "expected"} or Hurwicz(alpha), default "predicted"
-            As in `score`; where `exact` says whose values it holds, its classes are taken.
-        top : int, default 5
-            How many of the best are compared as a set.
-        random_seed : int or numpy Generator, optional
-        **exact_kwargs
-            As in `exact`: `method`, `draws`, `tune`, `chains`, `nuts_sampler`, …
-
-        Returns
-        -------
-        Audit
-            `print` it for the verdict, a table and a sentence a criterion.
-
-        Raises
-        ------
-        CriterionError
-            A criterion is unknown, or `exact=` does not fit the candidates.
-        """
-        forms = read_forms(self._audited if criteria is None else criteria)
-        if exact is not None and exact_kwargs:
-            raise CriterionError(f"exact= is given, and so is {', '.join(exact_kwargs)}=. Leave one of them out.")
-        if not (isinstance(top, int | np.integer) and top >= 1):
-            raise CriterionError(f"top={top} is no number of candidates. Give 1 or more.")
-        rng = np.random.default_rng(random_seed)
-        labeled, candidates = self._problem.labeled, self._problem.table.candidates
-        self._needs_candidates()
-        lost = None
-        try:
-            fit = self._scorer.fit(labeled)
-        except ModeError as error:
-            lost = error
-            try:
-                fit = self._scorer.fit(labeled, centre_of="vi")
-            except ApproximationError:
-                return nothing_to_audit(lost, forms, top)
-        options = label_options(self._scorer, find_rule(labels_of(exact, labels)), fit, candidates)
-        if exact is None:
-            method = find_method(rng=rng, **exact_kwargs)
-            exact = exact_tree(self._scorer, labeled, find_exact("ppp"), method, options, rng)
-        truth, codes = read_exact(exact, self._problem, options)
-        seed = int(rng.integers(2**31))
-        return make_audit(Bench(self._scorer, fit, lost, options.of(codes), codes, truth, top, seed), forms)
-
-    def audit_along(
-        self,
-        run: xr.DataTree,
-        *,
-        every: int = 10,
-        criteria: Sequence[str | Criterion | FitCriterion] = ALONG,
-        labels: LabelRule | None = None,
-        draws: int = 1000,
-        tune: int = 1000,
-        chains: int = 4,
-        nuts_sampler: str | None = None,
-        random_seed: int | np.random.Generator | None = None,
-        progressbar: bool = True,
-    ) -> AuditAlong:
-        """Audit a run of `self_train` at every so many rounds, and run it again with exact selection.
-
-        Exact values are by importance sampling, and by NUTS where that is not to be trusted. Ctrl-C returns what was audited
-        until then.
-
-        Parameters
-        ----------
-        run : xarray.DataTree
-            What `self_train` or `resume` returned.
-        every : int, default 10
-            How many rounds from one audit to the next.
-        criteria : sequence of str or Criterion, optional
-            As in `audit`; by default "ppp" by Laplace, EP and VI, and "ibpls". The run's own choices are judged anyway.
-        labels : LabelRule, optional
-            Needed where the run used a label rule of one's own.
-        draws, tune, chains, nuts_sampler
-            As in `exact`.
-        random_seed : int or numpy Generator, optional
-        progressbar : bool, default True
-
-        Returns
-        -------
-        AuditAlong
-            `print` it: does Laplace's approximation get better as D grows, does regret add up, would exact selection have
-            ended with another model?
-
-        Raises
-        ------
-        CriterionError
-            The run is not one of this model's table, or has no round to audit.
-        """
-        forms = read_forms(criteria)
-        if not (isinstance(every, int | np.integer) and every >= 1):
-            raise CriterionError(f"every={every} is no number of rounds. Give 1 or more.")
-        rng = np.random.default_rng(random_seed)
-        method = find_method("psis, else nuts", draws, tune, chains, nuts_sampler, False, rng, progressbar=False)
-        track, seed = read_track(run, self._scorer, labels), int(rng.integers(2**31))
-        return audit_track(track, forms, method, every, seed, progressbar)
-
-    def _needs_candidates(self) -> None:
-        if not len(self._problem.table.candidates):
-            raise RowError(f'"{self._problem.name}" has no candidate. Mark unlabeled rows with -1, or give pool=.')
-
-    def _known(self, positions: np.ndarray) -> HeldOut | None:
-        """Rows of the table with their labels, where there are any."""
-        return HeldOut(positions, self._problem.table.codes[positions]) if len(positions) else None
-
-    def _finish(self, run: Run, made_by: RunSettings, progressbar: bool) -> xr.DataTree:
-        total = len(run.candidates)
-        if run.plan.rounds is not None:
-            total = min(total, run.plan.rounds * run.plan.batch_size)
-        with progress(total, run.scorer, progressbar) as tell:
-            ending = run.go(tell)
-        return write_run(run.saved(made_by, ending, self._run_members), self._problem, self._parameters_of(run.history))
-
-    @property
-    def _model_rule(self) -> str | None:
-        """What results call the rule by which the models of a set select."""
-        return None
-
-    @property
-    def _run_members(self) -> RunMembers | None:
-        """The models of a set, as a run tells of them."""
-        return None
-
-    def _parameters_of(self, history: History) -> Parameters:
-        """Of the model that predicts last."""
-        return self._problem.density.parameters
-
 
 def _find_model(model: Any) -> pm.Model:
     if model is None:
@@ -684,8 +194,3 @@ def _find_model(model: Any) -> pm.Model:
     if not isinstance(model, pm.Model):
         raise ModelError(f"model= is a {type(model).__name__}. Give a pymc.Model or a bambi.Model.")
     return model
-
-
-def _for_runs(settings: Settings) -> Settings:
-    """Without the constant that scores without refits share, which no choice depends on and which takes a fit of its own."""
-    return replace(settings, absolute=False)

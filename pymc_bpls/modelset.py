@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pymc_bpls.audit.along import AuditAlong
 from pymc_bpls.bpls import BPLS
 from pymc_bpls.engine.mode import LaplaceFit
 from pymc_bpls.errors import BPLSWarning, CriterionError, ModelError
@@ -17,17 +16,18 @@ from pymc_bpls.model.density import Parameters
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.rules.model_rules import GammaMaximin, ModelRule
 from pymc_bpls.scoring.members import BEST, SetScorer, in_the_name_of
+from pymc_bpls.selector import PseudoLabelSelector
 from pymc_bpls.selftraining.history import History
 from pymc_bpls.selftraining.tree import RunMembers
 from pymc_bpls.text.summary import Summary
 
 
-class ModelSet(BPLS):
+class ModelSet(PseudoLabelSelector):
     """Models on the same table, or priors of one model, that select pseudo-labels together (Supplement E).
 
-    `score`, `self_train`, `resume`, `exact` and `audit` are those of `BPLS`, on absolute values: `criterion` is "ppp" or
-    "marginal_likelihood". Label rules apply within each member, the model rule to what they give. Pseudo-labels and predictions
-    come from one member.
+    `score`, `self_train`, `resume`, `exact`, `audit` and `audit_along` are those of `BPLS`, on absolute values: `criterion` is
+    "ppp" or "marginal_likelihood". Label rules apply within each member, the model rule to what they give. Pseudo-labels and
+    predictions come from one member.
 
     Parameters
     ----------
@@ -63,6 +63,10 @@ class ModelSet(BPLS):
     Frozen({'member': 2, 'candidate': 2})
     """
 
+    _scorer: SetScorer
+    _audited = ("ppp", "ppp[ep]", "ppp[vi]", "marginal_likelihood")
+    _by_level = True
+
     def __init__(self, models: Any, rule: ModelRule | None = None, *, predictor: str = BEST, **declared: Any) -> None:
         rule = GammaMaximin() if rule is None else rule
         models = _named(models)
@@ -78,15 +82,9 @@ class ModelSet(BPLS):
         self._scorer = SetScorer.of({name: member._scorer for name, member in self.members.items()}, rule, predictor)
         self._problem = self._scorer.problem
 
-    def __repr__(self) -> str:
-        return self._summary.sentences[0]
-
-    def _repr_html_(self) -> str:
-        return self._summary._repr_html_()
-
     @property
     def _summary(self) -> Summary:
-        table, problem, scorer = self._problem.table, self._problem, self._set
+        table, problem, scorer = self._problem.table, self._problem, self._scorer
         predicts = "the member with the largest marginal likelihood" if scorer.predicts == BEST else f'"{scorer.predicts}"'
         sentences = [
             f'ModelSet of "{problem.name}" by {scorer.rule.name}: {len(self.members)} members, {len(table.labeled)} labeled '
@@ -94,13 +92,6 @@ class ModelSet(BPLS):
             f"Predictions are those of {predicts}.",
         ]
         return Summary(sentences, pd.DataFrame({"dim θ": scorer.dimension}, index=pd.Index(scorer.names, name="member")))
-
-    @property
-    def _set(self) -> SetScorer:
-        assert isinstance(self._scorer, SetScorer)
-        return self._scorer
-
-    _audited = ("ppp", "ppp[ep]", "ppp[vi]", "marginal_likelihood")
 
     def _warn_of_modes(self) -> None:
         for member in self.members.values():
@@ -113,26 +104,16 @@ class ModelSet(BPLS):
         -------
         LaplaceFit
         """
-        predicts = self._set.fit(self._problem.labeled).predicts
+        predicts = self._scorer.fit(self._problem.labeled).predicts
         return list(self.members.values())[predicts].fit()
-
-    def audit_along(self, *arguments: Any, **options: Any) -> AuditAlong:
-        """Not defined for a set.
-
-        Raises
-        ------
-        CriterionError
-            Always.
-        """
-        raise CriterionError("A run of a set is not audited along. Audit the set, or a member's own run: members[name].")
 
     @property
     def _model_rule(self) -> str:
-        return self._set.rule.name
+        return self._scorer.rule.name
 
     @property
     def _run_members(self) -> RunMembers:
-        return RunMembers(self._set.names, self._set.dimension)
+        return RunMembers(self._scorer.names, self._scorer.dimension)
 
     def _parameters_of(self, history: History) -> Parameters:
         """Of the member that predicts last."""

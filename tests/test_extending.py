@@ -8,9 +8,6 @@ import xarray as xr
 from reference import logistic
 
 import pymc_bpls as bpls
-from pymc_bpls.rules.label_rules import LabelRule
-from pymc_bpls.rules.model_rules import Decision, ModelRule
-from pymc_bpls.scoring.criteria import FitCriterion
 
 QUIET = {"progressbar": False}
 PSIS = {"method": "psis", "draws": 1000, "random_seed": 0}
@@ -32,7 +29,7 @@ class Confident(bpls.StopRule):
         return None if score > self.least else f"{score:.3f} is too little"
 
 
-class LeastProbable(LabelRule):
+class LeastProbable(bpls.LabelRule):
     """Each candidate with the least probable class that has a labeled row."""
 
     name = "least probable"
@@ -46,22 +43,22 @@ class Opposite(LeastProbable):
 
 
 @dataclass(frozen=True)
-class Median(ModelRule):
+class Median(bpls.ModelRule):
     """The member in the middle decides."""
 
     def decide(self, values, members):
         member = np.argsort(values, axis=0, kind="stable")[len(values) // 2]
         weights = (np.arange(len(values)).reshape(-1, *(1,) * member.ndim) == member).astype(float)
-        return Decision(weights, np.zeros(member.shape), member)
+        return bpls.Decision(weights, np.zeros(member.shape), member)
 
 
 def margin(view):
     """How far the two most probable classes are apart."""
-    p = np.sort(np.exp(view.predictive.log_probabilities(view.mode.theta, view.positions)), axis=1)
+    p = np.sort(np.exp(view.log_probabilities), axis=1)
     return p[:, -1] - p[:, -2]
 
 
-MARGIN = FitCriterion("margin", margin)
+MARGIN = bpls.FitCriterion("margin", margin)
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +220,7 @@ def test_a_criterion_by_the_fit_goes_through_a_file_on_to_an_audit(small, tmp_pa
     same(longer, four(whole))
     with pytest.raises(bpls.CriterionError, match=r'run= holds criterion="margin", one of your own\. Give it again'):
         small.resume(longer, **QUIET)
-    other = FitCriterion("another margin", margin)
+    other = bpls.FitCriterion("another margin", margin)
     with pytest.raises(bpls.CriterionError, match='criterion= is "another margin", and run= holds "margin"'):
         small.resume(longer, criterion=other, **QUIET)
     along = small.audit_along(longer, every=3, criteria=["ppp", MARGIN], random_seed=0, **QUIET)
@@ -262,7 +259,7 @@ def test_a_model_rule_is_that_of_exact_values_and_of_their_audit(middle, three, 
 
 
 def test_a_model_rule_without_a_text_of_its_own_is_called_by_its_class(three):
-    class Unnamed(ModelRule):
+    class Unnamed(bpls.ModelRule):
         def decide(self, values, members):
             return Median().decide(values, members)
 

@@ -276,8 +276,20 @@ def test_what_is_refused(priors, small, table, sim1_informed):
         bpls.Penalised(-1)
     with pytest.raises(bpls.CriterionError, match="Use absolute=True"):
         bpls.ModelSet([small]).exact(method="psis", absolute=False)
-    with pytest.raises(bpls.CriterionError, match="not audited along"):
-        bpls.ModelSet([small]).audit_along(None)
+
+
+def test_a_set_of_one_model_is_audited_along_its_run_as_that_model_is(small):
+    """The same draws of the same posteriors, but for the constant that a set adds."""
+    quiet = {"progressbar": False}
+    one, alone = bpls.ModelSet({"only": small}), small
+    audits = [
+        pls.audit_along(pls.self_train(rounds=2, **quiet), every=1, criteria=["ppp"], random_seed=0, **quiet)
+        for pls in (one, alone)
+    ]
+    for name in ("regret", "run_regret", "tau", "n_labeled", "reliable"):
+        np.testing.assert_allclose(audits[0].rounds[name], audits[1].rounds[name], atol=1e-9)
+    for name in audits[1].final:
+        np.testing.assert_array_equal(audits[0].final[name], audits[1].final[name])
 
 
 def test_the_shortcut_needs_an_estimate_and_one_set_of_parameters(classes):

@@ -11,11 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patheffects import withStroke
 
-from pymc_bpls.bpls import BPLS
 from pymc_bpls.errors import LabelError, RowError
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.plots.panels import BLUE, COLOURS, FONT, MARKERS, VERMILION, legend_above, panels, tidy
 from pymc_bpls.scoring.fitted import Fitted
+from pymc_bpls.selector import PseudoLabelSelector
 from pymc_bpls.selftraining.tree import read_run
 
 _LEVELS = np.linspace(0, 1, 11)
@@ -25,7 +25,7 @@ _TWO_SIDES = LinearSegmentedColormap.from_list("orange to blue", [VERMILION, "0.
 
 
 def plot_decision(
-    pls: BPLS,
+    pls: PseudoLabelSelector,
     x: Any,
     y: Any,
     *,
@@ -101,7 +101,7 @@ def plot_decision(
     return panel
 
 
-def _rows_of(pls: BPLS, run: xr.DataTree | None) -> tuple[Labeled, int, np.ndarray | None]:
+def _rows_of(pls: PseudoLabelSelector, run: xr.DataTree | None) -> tuple[Labeled, int, np.ndarray | None]:
     """D, how many of its last rows are pseudo-labeled, and where to look for its mode."""
     if run is None:
         return pls._problem.labeled, 0, None
@@ -126,7 +126,7 @@ def _code(label: Any, names: list[Any]) -> int:
     return names.index(label)
 
 
-def _map(panel: Axes, pls: BPLS, fit: Fitted, code: int, grid: tuple[Any, Any, Mapping[str, Any]]) -> None:
+def _map(panel: Axes, pls: PseudoLabelSelector, fit: Fitted, code: int, grid: tuple[Any, Any, Mapping[str, Any]]) -> None:
     """Probabilities of new rows on a grid of the two features, and the line where they are ½."""
     gx, gy = (np.asarray(values, dtype=float) for values in grid[:2])
     scorer, positions = pls._scorer.with_rows(grid[2])

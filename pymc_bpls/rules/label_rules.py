@@ -32,7 +32,30 @@ class Weighing(NamedTuple):
 
 
 class LabelRule(ABC):
-    """What `score(labels=...)` needs of a rule."""
+    """Which classes a candidate is scored with: base class of rules for `labels=`.
+
+    `resume` and `audit_along` need a rule of one's own again in `labels=`.
+
+    See Also
+    --------
+    CombiningRule : a rule under which the classes of a candidate combine to one value.
+
+    Examples
+    --------
+    Each candidate with its least probable class:
+
+    >>> import numpy as np, pymc as pm, pymc_bpls as bpls
+    >>> class Contrary(bpls.LabelRule):
+    ...     name = "contrary"
+    ...     def codes(self, log_probabilities, present):
+    ...         return np.where(present, log_probabilities, np.inf).argmin(axis=1)
+    >>> with pm.Model() as model:
+    ...     slope = pm.Normal("slope", 0, 1)
+    ...     x = np.array([-2.0, -1.0, 1.0, 2.0, 0.3, 3.0])
+    ...     label = pm.Bernoulli("label", logit_p=slope * x, observed=[0, 0, 1, 1, -1, -1])
+    >>> bpls.BPLS(model).score(labels=Contrary()).pseudo_label.values
+    array([0, 0])
+    """
 
     @property
     @abstractmethod
@@ -48,7 +71,12 @@ class LabelRule(ABC):
 
 
 class CombiningRule(LabelRule):
-    """A rule under which the classes of a candidate combine to one value."""
+    """A rule under which the classes of a candidate combine to one value, log Σ_y w_y PPP(i, y).
+
+    See Also
+    --------
+    Hurwicz : weights of the largest and the smallest class.
+    """
 
     def codes(self, log_probabilities: np.ndarray, present: np.ndarray) -> np.ndarray:
         """All classes for each candidate."""

@@ -36,7 +36,30 @@ class Decision(NamedTuple):
 
 
 class ModelRule(ABC):
-    """How the values of a set's members become one."""
+    """How the values of a set's members become one: base class of rules for `ModelSet`.
+
+    See Also
+    --------
+    GammaMaximin, LeastFavorable, SumRule, Penalised : the rules of Supplement E.
+
+    Examples
+    --------
+    The mean of log PPP over the members:
+
+    >>> import numpy as np, pymc as pm, pymc_bpls as bpls
+    >>> class Mean(bpls.ModelRule):
+    ...     name = "mean"
+    ...     def decide(self, values, members):
+    ...         nobody = np.full(values.shape[1:], -1)
+    ...         return bpls.Decision(np.full(values.shape, 1 / len(values)), np.zeros(values.shape[1:]), nobody)
+    >>> with pm.Model() as model:
+    ...     slope = pm.Normal("slope", 0, 1)
+    ...     x = np.array([-2.0, -1.0, 1.0, 2.0, 0.3, 3.0])
+    ...     label = pm.Bernoulli("label", logit_p=slope * x, observed=[0, 0, 1, 1, -1, -1])
+    >>> scores = bpls.ModelSet(bpls.prior_set(model, "slope", scale=[0.5, 2]), Mean()).score()
+    >>> bool(np.allclose(scores.score, scores.log_ppp_member.mean("member")))
+    True
+    """
 
     #: Whether the rule asks for log π at the maximum of the likelihood of D.
     at_mle = False

@@ -156,7 +156,7 @@ class FitCriterion:
     ...     x = np.array([-2.0, -1.0, 1.0, 2.0, 0.3, 3.0])
     ...     label = pm.Bernoulli("label", logit_p=slope * x, observed=[0, 0, 1, 1, -1, -1])
     >>> bpls.BPLS(model).score(bpls.FitCriterion("margin", margin)).score.values.round(2)
-    array([0.13, 0.86])
+    array([0.15, 0.91])
     """
 
     name: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ import numpy as np
 import xarray as xr
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pymc_bpls.errors import BPLSError, BPLSWarning, CriterionError, LabelError, RowError
+from pymc_bpls.errors import BPLSError, CriterionError, LabelError, RowError, warn
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.scoring.fitted import Fitted
 from pymc_bpls.scoring.results import rank_pairs
@@ -128,7 +127,7 @@ class Run:
             if not self.history.steps:
                 raise
             reason = f"round {done + 1} failed with {type(error).__name__}: {error}"
-            warnings.warn(f"The run ended early: {reason}. What was done until then is returned.", BPLSWarning, stacklevel=4)
+            warn(f"The run ended early: {reason}. What was done until then is returned.")
             return Ending("failed", reason)
 
     def saved(self, settings: RunSettings, ending: Ending, members: RunMembers | None) -> SavedRun:
