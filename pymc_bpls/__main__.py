@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pymc_bpls.demo import Setting, run_demo, shared_compilations
+from pymc_bpls.demo.command import run_demo
+from pymc_bpls.demo.runs import Setting, shared_compilations
 from pymc_bpls.errors import BPLSError
 
 

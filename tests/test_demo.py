@@ -10,20 +10,10 @@ import pytest
 from rich.console import Console
 
 from pymc_bpls.__main__ import main
-from pymc_bpls.demo import (
-    Outcome,
-    Setting,
-    bonferroni,
-    check_output,
-    collect,
-    differences,
-    draw_split,
-    report,
-    run_all,
-    run_demo,
-    shared_compilations,
-    verdict,
-)
+from pymc_bpls.demo.command import check_output, run_demo
+from pymc_bpls.demo.results import bonferroni, collect, differences
+from pymc_bpls.demo.runs import Outcome, Setting, draw_split, run_all, shared_compilations
+from pymc_bpls.demo.words import report, verdict
 from pymc_bpls.errors import BPLSError
 from pymc_bpls.plots.accuracy import plot_accuracy
 from pymc_bpls.scoring.criteria import CRITERIA
@@ -111,9 +101,9 @@ def test_an_interrupted_demo_reports_the_splits_that_it_finished(tmp_path, monke
         except StopIteration:
             raise KeyboardInterrupt from None
 
-    monkeypatch.setattr("pymc_bpls.demo.train", train)
-    monkeypatch.setattr("pymc_bpls.demo.BPLS", lambda *arguments, **options: None)
-    monkeypatch.setattr("pymc_bpls.demo.declare", lambda *arguments: None)
+    monkeypatch.setattr("pymc_bpls.demo.runs.train", train)
+    monkeypatch.setattr("pymc_bpls.demo.runs.BPLS", lambda *arguments, **options: None)
+    monkeypatch.setattr("pymc_bpls.demo.runs.declare", lambda *arguments: None)
     three = Setting(SMALL.dataset, SMALL.n_labeled, SMALL.n_unlabeled, SMALL.rounds, 3, SMALL.criteria)
     console = recorder()
     assert run_demo(three, tmp_path / "demo.svg", console) == 130
