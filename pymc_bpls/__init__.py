@@ -4,7 +4,7 @@ from pymc_bpls.audit.along import AuditAlong
 from pymc_bpls.audit.report import Audit
 from pymc_bpls.bpls import BPLS
 from pymc_bpls.datasets import load_dataset, simulate
-from pymc_bpls.engine.mode import LaplaceFit
+from pymc_bpls.engine.laplace_fit import LaplaceFit
 from pymc_bpls.errors import (
     ApproximationError,
     BPLSError,

@@ -11,8 +11,8 @@ from pymc.model.core import modelcontext
 
 from pymc_bpls.bambi import from_bambi, is_bambi
 from pymc_bpls.compute.compiler import Compiler
-from pymc_bpls.engine.mode import LaplaceFit, as_fit
-from pymc_bpls.engine.refits import Engine
+from pymc_bpls.engine.engine import Engine
+from pymc_bpls.engine.laplace_fit import LaplaceFit, as_fit
 from pymc_bpls.errors import CriterionError, ModelError, warn
 from pymc_bpls.model.prior_sets import Variant
 from pymc_bpls.model.problem import declare
@@ -113,7 +113,7 @@ class BPLS(PseudoLabelSelector):
         )
         self._problem = problem if bambi is None else bambi.restate(problem)
         density, name = self._problem.density, self._problem.name
-        engine = Engine(density, Compiler(density.store))
+        engine = Engine(density, Compiler())
         engines = OneEngine(engine) if density.joint is None else EngineForEachD(engine, name)
         self._scorer = ModelScorer(self._problem, engines, predictor)
         self._looked_for_modes = False

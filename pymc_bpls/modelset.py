@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_bpls.bpls import BPLS
-from pymc_bpls.engine.mode import LaplaceFit
+from pymc_bpls.engine.laplace_fit import LaplaceFit
 from pymc_bpls.errors import BPLSWarning, CriterionError, ModelError
 from pymc_bpls.model.density import Parameters
 from pymc_bpls.model.problem import Problem

@@ -191,7 +191,7 @@ def test_a_bernoulli_has_its_exact_value_slope_and_curvature_far_out(small, eta,
     row = tuple(values[0] for values in density.data)
     x = small_row(density)
     theta = np.array([eta, 0.0])
-    value = jax.jit(lambda t: density.log_lik_row(t, np.asarray(code), row))
+    value = jax.jit(lambda t: density.structure.log_lik_row(t, np.asarray(code), row))
     sign = 1.0 if code == 1 else -1.0
     p_other = 1 / (1 + np.exp(np.clip(sign * eta, -700, 700)))
     np.testing.assert_allclose(value(theta), -np.logaddexp(0, -sign * eta), rtol=1e-12, atol=1e-15)

@@ -7,7 +7,7 @@ from scipy.integrate import quad
 from scipy.special import expit, xlogy
 from scipy.stats import norm
 
-from pymc_bpls.engine.refits import Engine
+from pymc_bpls.engine.engine import Engine
 
 EXACT = {"rtol": 0, "atol": 1e-6}
 REFITS = {"mle": "reference", "tilde": "ubpls", "map": "ppp", "map1": "marginal_likelihood"}

@@ -152,7 +152,7 @@ def test_the_memory_for_refits_changes_no_score(small):
 def log_lik(small):
     """Row log-likelihoods of the small model, compiled once."""
     density = small._problem.density
-    return jax.jit(lambda theta, codes: density.log_lik(theta, codes, density.take(np.arange(26))))
+    return jax.jit(lambda theta, codes: density.structure.log_lik(theta, codes, density.take(np.arange(26))))
 
 
 thetas = st.lists(st.floats(-5, 5), min_size=2, max_size=2).map(np.array)

@@ -90,7 +90,7 @@ def test_predictors_that_are_linear_on_one_table_only_are_found_anew():
         return bpls.BPLS(model)
 
     linear, curved = of(-np.abs(X[:, 0])), of(np.abs(X[:, 0]))
-    assert linear._problem.density.predictors is not curved._problem.density.predictors
+    assert linear._problem.density.structure.affine_map is not curved._problem.density.structure.affine_map
     forget()
     expected = of(np.abs(X[:, 0])).score()
     xr.testing.assert_allclose(curved.score(), expected)

@@ -105,7 +105,7 @@ def maximum(value_and_gradient, start):
 
 def density_at(pls, theta):
     """Log-posterior, gradient and curvature by the derivatives that fits take."""
-    return pls.engine._derivatives(pls._problem.labeled, 1, True)(theta)
+    return pls.engine.derivatives(pls._problem.labeled)(theta)
 
 
 def test_density_gradient_and_hessian_are_those_of_pymc(declared):
@@ -135,9 +135,9 @@ def test_ppp_of_each_class_is_that_of_a_refit_by_scipy(declared):
 def test_structured_refits_are_those_of_the_general_path(declared):
     """Of kinds that tests/test_refit.py does not have."""
     _, pls = declared
-    assert pls.engine.by_predictors is not None
+    assert pls.engine.affine_rows is not None
     scorer = pls._scorer
-    general = replace(scorer, engines=scorer.engines.change(lambda engine: replace(engine, structured=False)))
+    general = replace(scorer, engines=scorer.engines.change(lambda engine: replace(engine, affine=False)))
     labeled, rows = pls._problem.labeled, zoo.CANDIDATES[:3]
     results = (score_pool(each, find_settings("ppp"), each.fit(labeled), rows)[0] for each in (scorer, general))
     one, other = (result["score"].to_numpy() for result in results)
@@ -153,7 +153,7 @@ def test_approximations_without_refits_are_near_the_exact_values(declared):
     if not kind.local:
         assert tree.attrs["reliable"] == 1
     labeled = pls._problem.labeled
-    takes_ep = pls.engine.separable_prior is not None and pls._problem.density.predictors.size == 1
+    takes_ep = pls.engine.separable_prior is not None and pls._problem.density.structure.affine_map.size == 1
     for approximation in ("ep", "vi") if takes_ep else ("vi",):
         settings = replace(find_settings("ppp", approximation), absolute=False)
         try:

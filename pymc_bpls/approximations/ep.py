@@ -22,9 +22,9 @@ from numpy.polynomial.hermite_e import hermeval
 
 from pymc_bpls.approximations.anderson import Mixing
 from pymc_bpls.approximations.gaussian import ORDERS, Gaussian, Shape, Sites
-from pymc_bpls.engine.affine_rows import Block, Structured
+from pymc_bpls.engine.affine_rows import AffineRows, Block
+from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.mode import Mode
-from pymc_bpls.engine.refits import Engine
 from pymc_bpls.engine.separable_priors import SeparablePrior
 from pymc_bpls.errors import ApproximationError
 from pymc_bpls.model.table import Labeled
@@ -61,7 +61,7 @@ class Tilted(NamedTuple):
 class Factors:
     """The non-Gaussian factors of p_k: rows of D with one linear predictor, then single coefficients, and the Gaussian rest."""
 
-    model: Structured
+    model: AffineRows
     prior: SeparablePrior
     labeled: Labeled
     k: int
@@ -83,16 +83,16 @@ class Factors:
         rows, single = owner[:split], owner[split:] - len(block.codes)
         eta = f[:split, None] + block.offset[rows]
         inputs = tuple(values[rows] for values in block.inputs)
-        log_lik = block.weights[rows] * self.model.log_lik_of_rows(eta, block.codes[rows], inputs)
+        log_lik = block.weights[rows] * self.model.log_lik_at(eta, block.codes[rows], inputs)
         return np.concatenate([log_lik, self.prior.along(f[split:], single)]) if len(single) else log_lik
 
     def first_sites(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """τ and ν (J,) of Laplace's kind at θ, and of the width of each single coefficient's prior."""
         block = self._block
         f = block.matrix[:, 0, :] @ theta
-        at = self.model.derivatives_of_rows((f[:, None] + block.offset), block.codes, block.inputs)
-        tau = np.maximum(-block.weights * at.bends[:, 0, 0], 0.0)
-        nu = tau * f + block.weights * at.slopes[:, 0]
+        at = self.model.derivatives_at((f[:, None] + block.offset), block.codes, block.inputs)
+        tau = np.maximum(-block.weights * at.hessian[:, 0, 0], 0.0)
+        nu = tau * f + block.weights * at.gradient[:, 0]
         widths = self.prior.scales() if self.prior.coordinates.size else np.empty(0)
         centre = self.prior.quadratic.start[self.prior.coordinates]
         return np.append(tau, 1 / widths**2), np.append(nu, centre / widths**2)
@@ -150,8 +150,8 @@ _NO_START = (
 
 
 def _factors(engine: Engine, labeled: Labeled, k: int) -> Factors:
-    model = engine.by_predictors
-    if model is None or model.predictors.size != 1:
+    model = engine.affine_rows
+    if model is None or model.map.size != 1:
         raise ApproximationError(
             'approximation="ep" needs rows with one predictor that is linear in the unconstrained parameters, and these have '
             'none (bounded priors, as Uniform and HalfNormal, are transformed). Use approximation="vi".'

@@ -16,8 +16,8 @@ import numpy as np
 import scipy.linalg
 
 from pymc_bpls.compute.threads import side_by_side
+from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.mode import Mode
-from pymc_bpls.engine.refits import Engine
 from pymc_bpls.model.table import Labeled
 
 ORDERS = (3, 4)
@@ -49,17 +49,16 @@ class Shape:
 
     def tilt(self, correlations: np.ndarray) -> np.ndarray:
         """Σ_n c_ln ρ_n^l / l! of each function, for correlations (rows, J): shape (rows, L)."""
-        found = np.empty((len(correlations), len(ORDERS)))
 
-        def of(some: slice) -> None:
-            rho = correlations[some]
-            power = rho * rho
+        def of(rho: np.ndarray) -> np.ndarray:
+            found, power = np.empty((len(rho), len(ORDERS))), rho * rho
             for place, order in enumerate(ORDERS):
                 power *= rho
-                found[some, place] = power @ self.c[place] / factorial(order)
+                found[:, place] = power @ self.c[place] / factorial(order)
+            return found
 
-        side_by_side(of, [slice(first, first + _AT_ONCE) for first in range(0, len(correlations), _AT_ONCE)])
-        return found
+        n = len(correlations)
+        return np.concatenate([*side_by_side(of, (correlations[i : i + _AT_ONCE] for i in range(0, max(n, 1), _AT_ONCE)))])
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ scores are deterministic.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,12 +20,14 @@ from scipy.special import logsumexp
 from scipy.stats import norm, qmc
 
 from pymc_bpls.approximations.gaussian import ORDERS, Gaussian, trapezoid
-from pymc_bpls.compute.compiler import in_pieces
-from pymc_bpls.engine.affine_rows import Structured
-from pymc_bpls.engine.refits import Engine
+from pymc_bpls.compute.chunks import map_rows
+from pymc_bpls.compute.compiler import Kernel
+from pymc_bpls.compute.threads import IN_TURN
+from pymc_bpls.engine.affine_rows import AffineRows
+from pymc_bpls.engine.engine import Engine
 from pymc_bpls.model.density import Density
+from pymc_bpls.model.structure import Structure
 
-_ROWS_AT_ONCE = 1024
 _DRAWS = 256
 _PREDICTED_AT_ONCE, _AT_ONCE, _FEWEST_ROWS = 2**16, 2**18, 32
 _HALF_WIDTH = 8.0
@@ -46,27 +48,9 @@ class Predictive:
         """The density that is predicted from."""
         return self.engine.density
 
-    def over_rows(
-        self, name: str, function: Callable[..., Any], positions: np.ndarray, *arguments: Any, codes: Any = None
-    ) -> np.ndarray:
-        """`function(*arguments, rows)`, or with the rows' `codes` before `rows`, in chunks of one size."""
-        total = len(self.density.data[0])
-        size = min(_ROWS_AT_ONCE, 1 << (total - 1).bit_length())
-        parts = []
-        if not len(positions):
-            return self.over_rows(
-                name, function, np.zeros(1, int), *arguments, codes=None if codes is None else np.zeros(1, int)
-            )[:0]
-        for first in range(0, len(positions), size):
-            picked = np.resize(np.arange(first, min(first + size, len(positions))), size)
-            coded = () if codes is None else (codes[picked],)
-            part = self.engine.compiler(name, function, *arguments, *coded, self.density.take(positions[picked]))
-            parts.append(part[: len(positions) - first])
-        return np.concatenate(parts)
-
     def log_lik(self, theta: np.ndarray, positions: np.ndarray) -> np.ndarray:
         """ℓ_j(θ) of each class, shape (rows, K)."""
-        return self.over_rows("predictions", self.density.log_lik_classes, positions, theta)
+        return self.engine.log_lik(theta, positions)
 
     def log_probabilities(self, theta: np.ndarray, positions: np.ndarray) -> np.ndarray:
         """log of the softmax over classes of ℓ_j(θ), shape (rows, K)."""
@@ -74,48 +58,36 @@ class Predictive:
 
     def log_odds_gradient(self, theta: np.ndarray, positions: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """∇[log p_y − log(1 − p_y)] at θ of each row's class y, shape (rows, q)."""
-
-        def log_odds(theta: jax.Array, code: jax.Array, row: Any) -> jax.Array:
-            log_lik = self.density.log_lik_classes(theta, jax.tree.map(lambda values: values[None], row))[0]
-            others = jnp.where(jnp.arange(len(log_lik)) == code, -jnp.inf, log_lik)
-            return log_lik[code] - jax.scipy.special.logsumexp(others)
-
-        def gradients(theta: jax.Array, codes: jax.Array, rows: Any) -> jax.Array:
-            return jax.vmap(jax.grad(log_odds), (None, 0, 0))(theta, codes, rows)
-
-        return self.over_rows("log-odds gradients", gradients, positions, theta, codes=codes)
+        return self.engine.map_positions(log_odds_gradients, positions, theta, codes=codes)
 
     @cached_property
-    def by_one_predictor(self) -> Structured | None:
-        """The density in its predictors, where rows have one."""
-        model = self.engine.by_predictors
-        return model if model is not None and model.predictors.size == 1 else None
+    def by_one_predictor(self) -> AffineRows | None:
+        """The density in its linear predictors, where rows have one."""
+        model = self.engine.affine_rows
+        return model if model is not None and model.map.size == 1 else None
 
     def log_mean_lik(self, q: Gaussian, positions: np.ndarray, *, normalised: bool = False) -> np.ndarray:
         """log E_q[exp ℓ_j] of each class, or of the class probabilities with `normalised`; (rows, K)."""
-        model, kind = self.by_one_predictor, "probabilities" if normalised else "likelihoods"
-        if model is not None:
-            of_row = self._classes_at_nodes(model, normalised)
-            return self._over_nodes(model, f"mean {kind}", of_row, q, positions, np.zeros(len(positions), int))
+        if self.by_one_predictor is not None:
+            codes = np.zeros(len(positions), dtype=int)
+            return self._over_nodes(mean_liks_of_classes, q, positions, codes, normalised=normalised)
         draws = q.mean + antithetic_draws(len(q.mean)) @ q.factor.T
-        return self.over_rows(f"mean {kind} over draws", self._by_draws(normalised), positions, draws)
+        return self.engine.map_positions(mean_liks_over_draws, positions, draws, normalised=normalised)
 
     def log_mean_lik_of(self, q: Gaussian, positions: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """log E_q[p(y | x, θ)] of pairs (row, class y), shape (pairs,)."""
-        model = self.by_one_predictor
-        if model is None:
+        if self.by_one_predictor is None:
             rows, place = np.unique(positions, return_inverse=True)
             return self.log_mean_lik(q, rows)[place, codes]
-        return self._over_nodes(model, "mean likelihood", self._pair_at_nodes(model), q, positions, codes)
+        return self._over_nodes(mean_liks_of_pairs, q, positions, codes)
 
-    def _over_nodes(
-        self, model: Structured, name: str, of_row: Callable[..., Any], q: Gaussian, positions: np.ndarray, codes: np.ndarray
-    ) -> np.ndarray:
-        """`of_row` at f ~ N(a'μ + b, a'Sa) of each row, with as many nodes as its spread asks for."""
-        parts = []
-        for first in range(0, len(positions), _PREDICTED_AT_ONCE):
-            some = slice(first, first + _PREDICTED_AT_ONCE)
-            block = model.block(positions[some], codes[some], np.ones(len(codes[some])))
+    def _over_nodes(self, kernel: Kernel, q: Gaussian, positions: np.ndarray, codes: np.ndarray, **static: Any) -> np.ndarray:
+        """`kernel` at f ~ N(a'μ + b, a'Sa) of each row, with as many nodes as its spread asks for."""
+        model = self.by_one_predictor
+        assert model is not None
+
+        def some(rows: np.ndarray) -> np.ndarray:
+            block = model.block(positions[rows], codes[rows], np.ones(len(rows)))
             A = block.matrix[:, 0, :]
             spread = A @ q.covariance
             mean, sd = A @ q.mean + block.offset[:, 0], np.sqrt((spread * A).sum(axis=1))
@@ -123,18 +95,25 @@ class Predictive:
             rule = np.searchsorted(_SPREADS, np.nan_to_num(sd, nan=0.0, posinf=0.0))
             result: np.ndarray | None = None
             for number in np.unique(rule):
-                rows = np.flatnonzero(rule == number)
+                same = np.flatnonzero(rule == number)
                 nodes = (_NODES[number] - 1) * self.refinement + 1
-                arrays = (mean[rows], sd[rows], tilt[rows], block.codes[rows], *(values[rows] for values in block.inputs))
+                arrays = (mean[same], sd[same], tilt[same], block.codes[same], *(values[same] for values in block.inputs))
                 most = max(_FEWEST_ROWS, 1 << (_AT_ONCE // nodes).bit_length())
-                found = in_pieces(
-                    self.engine.compiler, f"{name}, {nodes} nodes", _with_nodes(of_row, nodes), arrays, _FEWEST_ROWS, most
-                )
+                found = self._at_nodes(kernel, arrays, most, nodes=nodes, **static)
                 result = np.empty((len(sd), *found.shape[1:])) if result is None else result
-                result[rows] = found
+                result[same] = found
             assert result is not None
-            parts.append(result)
-        return np.concatenate(parts) if parts else np.empty(0)
+            return result
+
+        if not len(positions):
+            return np.empty(0)
+        return map_rows(some, len(positions), (_PREDICTED_AT_ONCE, _PREDICTED_AT_ONCE), IN_TURN, padded=False)
+
+    def _at_nodes(self, kernel: Kernel, arrays: Sequence[np.ndarray], most: int, **static: Any) -> np.ndarray:
+        def some(rows: np.ndarray) -> np.ndarray:
+            return self.engine.compiler(kernel, self.density.structure, *(values[rows] for values in arrays), **static)
+
+        return map_rows(some, len(arrays[0]), (_FEWEST_ROWS, most))
 
     @cached_property
     def refinement(self) -> int:
@@ -152,9 +131,7 @@ class Predictive:
 
         def at(factor: int) -> np.ndarray:
             nodes = (_NODES[0] - 1) * factor + 1
-            of_row = _with_nodes(self._pair_at_nodes(model), nodes)
-            name = f"mean likelihood, {nodes} nodes"
-            return in_pieces(self.engine.compiler, name, of_row, arrays, _FEWEST_ROWS, _FEWEST_ROWS)
+            return self._at_nodes(mean_liks_of_pairs, arrays, _FEWEST_ROWS, nodes=nodes)
 
         factor, coarse = 1, at(1)
         while factor < _FINEST:
@@ -165,37 +142,70 @@ class Predictive:
             factor, coarse = 2 * factor, fine
         return factor
 
-    def _pair_at_nodes(self, model: Structured) -> Callable[..., jax.Array]:
-        def of_row(f: jax.Array, log_weights: jax.Array, shape: jax.Array, code: jax.Array, *inputs: jax.Array) -> jax.Array:
-            log_lik = jax.vmap(lambda value: model.of_row(value[None], code, *inputs))(f)
-            return _log_sum(log_lik + log_weights, shape)
 
-        return of_row
+def log_odds_gradients(structure: Structure, theta: jax.Array, codes: jax.Array, rows: Any) -> jax.Array:
+    """Gradients of log-odds."""
 
-    def _classes_at_nodes(self, model: Structured, normalised: bool) -> Callable[..., jax.Array]:
-        classes = jnp.arange(len(self.density.class_values))
+    def log_odds(theta: jax.Array, code: jax.Array, row: Any) -> jax.Array:
+        log_lik = structure.log_lik_classes(theta, jax.tree.map(lambda values: values[None], row))[0]
+        others = jnp.where(jnp.arange(len(log_lik)) == code, -jnp.inf, log_lik)
+        return log_lik[code] - jax.scipy.special.logsumexp(others)
 
-        def of_row(f: jax.Array, log_weights: jax.Array, shape: jax.Array, code: jax.Array, *inputs: jax.Array) -> jax.Array:
-            def at(value: jax.Array) -> jax.Array:
-                return jax.vmap(lambda y: model.of_row(value[None], y, *inputs))(classes)
+    return jax.vmap(jax.grad(log_odds), (None, 0, 0))(theta, codes, rows)
 
-            log_lik = jax.vmap(at)(f)
-            log_lik = jax.nn.log_softmax(log_lik, axis=1) if normalised else log_lik
-            return jax.vmap(_log_sum, (1, None))(log_lik + log_weights[:, None], shape)
 
-        return of_row
+def mean_liks_over_draws(structure: Structure, draws: jax.Array, rows: Any, *, normalised: bool) -> jax.Array:
+    """Mean likelihoods over draws."""
 
-    def _by_draws(self, normalised: bool) -> Callable[..., jax.Array]:
-        def over(draws: jax.Array, rows: Any) -> jax.Array:
-            def step(total: jax.Array, theta: jax.Array) -> tuple[jax.Array, None]:
-                log_lik = self.density.log_lik_classes(theta, rows)
-                log_lik = jax.nn.log_softmax(log_lik, axis=1) if normalised else log_lik
-                return jnp.logaddexp(total, log_lik), None
+    def step(total: jax.Array, theta: jax.Array) -> tuple[jax.Array, None]:
+        log_lik = structure.log_lik_classes(theta, rows)
+        log_lik = jax.nn.log_softmax(log_lik, axis=1) if normalised else log_lik
+        return jnp.logaddexp(total, log_lik), None
 
-            start = jnp.full((rows[0].shape[0], len(self.density.class_values)), -jnp.inf)
-            return jax.lax.scan(step, start, draws)[0] - jnp.log(len(draws))
+    start = jnp.full((rows[0].shape[0], len(structure.class_values)), -jnp.inf)
+    return jax.lax.scan(step, start, draws)[0] - jnp.log(len(draws))
 
-        return over
+
+def mean_liks_of_pairs(
+    structure: Structure,
+    mean: jax.Array,
+    sd: jax.Array,
+    tilt: jax.Array,
+    codes: jax.Array,
+    *inputs: jax.Array,
+    nodes: int,
+) -> jax.Array:
+    """Mean likelihoods of pairs."""
+
+    def of_row(f: jax.Array, log_weights: jax.Array, shape: jax.Array, code: jax.Array, *inputs: jax.Array) -> jax.Array:
+        log_lik = jax.vmap(lambda value: structure.log_lik_at(value[None], code, *inputs))(f)
+        return _log_sum(log_lik + log_weights, shape)
+
+    return _with_nodes(of_row, nodes)(mean, sd, tilt, codes, *inputs)
+
+
+def mean_liks_of_classes(
+    structure: Structure,
+    mean: jax.Array,
+    sd: jax.Array,
+    tilt: jax.Array,
+    codes: jax.Array,
+    *inputs: jax.Array,
+    nodes: int,
+    normalised: bool,
+) -> jax.Array:
+    """Mean likelihoods of every class."""
+    classes = jnp.arange(len(structure.class_values))
+
+    def of_row(f: jax.Array, log_weights: jax.Array, shape: jax.Array, code: jax.Array, *inputs: jax.Array) -> jax.Array:
+        def at(value: jax.Array) -> jax.Array:
+            return jax.vmap(lambda y: structure.log_lik_at(value[None], y, *inputs))(classes)
+
+        log_lik = jax.vmap(at)(f)
+        log_lik = jax.nn.log_softmax(log_lik, axis=1) if normalised else log_lik
+        return jax.vmap(_log_sum, (1, None))(log_lik + log_weights[:, None], shape)
+
+    return _with_nodes(of_row, nodes)(mean, sd, tilt, codes, *inputs)
 
 
 def _tilt(q: Gaussian, spread: np.ndarray, sd: np.ndarray) -> np.ndarray:

@@ -22,11 +22,13 @@ import scipy.linalg
 from pymc_bpls.approximations.anderson import Mixing
 from pymc_bpls.approximations.gaussian import Gaussian, trapezoid
 from pymc_bpls.approximations.predictive import antithetic_draws
-from pymc_bpls.engine.affine_rows import Block, Structured
+from pymc_bpls.engine import kernels
+from pymc_bpls.engine.affine_rows import AffineRows, Block
+from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.mode import Mode
-from pymc_bpls.engine.refits import Engine, Rows, by_columns
 from pymc_bpls.engine.separable_priors import SeparablePrior
 from pymc_bpls.errors import ApproximationError
+from pymc_bpls.model.structure import Rows, Structure
 from pymc_bpls.model.table import Labeled
 
 _NODES, _HALF_WIDTH = (161, 321, 641, 1281, 2561, 5121), 8.5
@@ -181,9 +183,9 @@ def _widest(engine: Engine, at: Moments) -> str:
 
 def _expectations(engine: Engine, labeled: Labeled, k: int) -> Expect:
     """E_q of k ℓ_D + log π, by the best rule for each part."""
-    model = engine.by_predictors
+    model = engine.affine_rows
     if model is None:
-        return _by_autodiff(engine, [engine.labeled_rows(labeled, k)])
+        return _by_autodiff(engine, [engine.density.labeled_rows(labeled, k)])
     block = model.labeled_block(labeled, k)
     rows = _by_nodes(model, block) if block.matrix.shape[1] == 1 else _by_predictors(model, block)
     separable = engine.separable_prior
@@ -191,7 +193,7 @@ def _expectations(engine: Engine, labeled: Labeled, k: int) -> Expect:
     return lambda at: rows(at) + prior(at)
 
 
-def _by_nodes(model: Structured, block: Block) -> Expect:
+def _by_nodes(model: AffineRows, block: Block) -> Expect:
     """Rows with one linear predictor f ~ N(a'μ + b, a'Sa): one-dimensional integrals of ℓ, ℓ' and ℓ''."""
     A = block.matrix[:, 0, :]
 
@@ -201,14 +203,14 @@ def _by_nodes(model: Structured, block: Block) -> Expect:
         codes = np.repeat(block.codes, len(z))
         inputs = tuple(np.repeat(values, len(z), axis=0) for values in block.inputs)
         f = (A @ at.mean + block.offset[:, 0])[:, None] + sd[:, None] * z
-        found = model.derivatives_of_rows(f.reshape(-1, 1), codes, inputs)
+        found = model.derivatives_at(f.reshape(-1, 1), codes, inputs)
         value, slope, bend = (part.reshape(f.shape) @ weights * block.weights for part in found)
         return Expectations(float(value.sum()), A.T @ slope, -(A.T * bend) @ A)
 
     return expect
 
 
-def _by_predictors(model: Structured, block: Block) -> Expect:
+def _by_predictors(model: AffineRows, block: Block) -> Expect:
     """Rows with several linear predictors: averages over draws of θ of ∇g and ∇²g, and one product with the design."""
     z = antithetic_draws(block.matrix.shape[2])
     n, p, _ = block.matrix.shape
@@ -219,7 +221,7 @@ def _by_predictors(model: Structured, block: Block) -> Expect:
         eta = ((at.mean + z @ at.factor.T) @ block.flat.T).reshape(len(z), n, p) + block.offset
         value, slopes, bends = np.zeros(n), np.zeros((n, p)), np.zeros((n, p, p))
         for first in range(0, len(z), _DRAWS_AT_ONCE):
-            found = model.derivatives_of_rows(eta[first : first + _DRAWS_AT_ONCE].reshape(-1, p), codes, inputs)
+            found = model.derivatives_at(eta[first : first + _DRAWS_AT_ONCE].reshape(-1, p), codes, inputs)
             for total, part in zip((value, slopes, bends), found, strict=True):
                 total += part.reshape(_DRAWS_AT_ONCE, *total.shape).sum(axis=0)
         weights = block.weights / len(z)
@@ -254,29 +256,33 @@ def _of_separable(prior: SeparablePrior) -> Expect:
     return expect
 
 
+def expectations(
+    structure: Structure, mean: jax.Array, factor: jax.Array, z: jax.Array, *rows: Rows, apart: bool
+) -> tuple[jax.Array, ...]:
+    """Expectations over a Gaussian."""
+    function = kernels.log_density(structure, [(1.0, part) for part in rows], prior=True)
+
+    def at(theta: jax.Array) -> tuple[jax.Array, ...]:
+        curvature = -kernels.hessian_by_columns(function, theta) if apart else function.curvature(theta)
+        return function.value(theta), function.gradient(theta), curvature
+
+    def step(total: Any, some: jax.Array) -> tuple[Any, None]:
+        theta = mean + some @ factor.T
+        found = jax.lax.map(at, theta) if apart else jax.vmap(at)(theta)
+        return tuple(sofar + part.mean(axis=0) / len(z) for sofar, part in zip(total, found, strict=True)), None
+
+    q = mean.shape[0]
+    return jax.lax.scan(step, (jnp.zeros(()), jnp.zeros(q), jnp.zeros((q, q))), z)[0]
+
+
 def _by_autodiff(engine: Engine, parts: Sequence[Rows]) -> Expect:
     """Any model, or any prior: averages over draws of θ of derivatives by autodiff."""
     z = antithetic_draws(engine.density.dimension).reshape(-1, _DRAWS_AT_ONCE, engine.density.dimension)
-    apart = engine.route.apart
-    name = f"expectations{'' if parts else ' of the prior'}{', column by column' if apart else ''}"
-
-    def averages(mean: jax.Array, factor: jax.Array, z: jax.Array, *rows: Rows) -> tuple[jax.Array, ...]:
-        function = engine.weighted([(1.0, part) for part in rows], prior=True)
-
-        def at(theta: jax.Array) -> tuple[jax.Array, ...]:
-            curvature = -by_columns(function.value, theta) if apart else function.curvature(theta)
-            return function.value(theta), function.gradient(theta), curvature
-
-        def step(total: Any, some: jax.Array) -> tuple[Any, None]:
-            theta = mean + some @ factor.T
-            found = jax.lax.map(at, theta) if apart else jax.vmap(at)(theta)
-            return tuple(sofar + part.mean(axis=0) / len(z) for sofar, part in zip(total, found, strict=True)), None
-
-        q = mean.shape[0]
-        return jax.lax.scan(step, (jnp.zeros(()), jnp.zeros(q), jnp.zeros((q, q))), z)[0]
 
     def expect(at: Moments) -> Expectations:
-        value, gradient, curvature = engine.compiler(name, averages, at.mean, at.factor, z, *parts)
+        value, gradient, curvature = engine.compiler(
+            expectations, engine.density.structure, at.mean, at.factor, z, *parts, apart=engine.route.apart
+        )
         return Expectations(float(value), gradient, curvature)
 
     return expect

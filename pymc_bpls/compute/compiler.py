@@ -1,17 +1,45 @@
-"""Compilation of JAX functions, counted and timed."""
+"""Compilation of kernels: functions of JAX arrays that are known by what they are, counted and timed.
+
+A *kernel* is a function of a module,
+
+    def kernel(structure, *arrays, **static): …
+
+with the structure of a model first, then arrays, and by keyword what decides which code is compiled (numbers, names). It is
+compiled once for each structure, each choice of `static` and all shapes of the arrays. Since it sees nothing else, no closure
+and no object that carries a table, the code that is kept serves any table of the structure and keeps none alive.
+"""
 
 from __future__ import annotations
 
+import inspect
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import jax
 import numpy as np
 
 from pymc_bpls.compute.library import Store
-from pymc_bpls.compute.threads import side_by_side
+
+Kernel = Callable[..., Any]
+_PLAIN = (bool, int, float, str, type(None))
+
+
+class Structure(Protocol):
+    """What depends on the structure of a model alone. Arrays of its table that all rows need come and go as `shared`."""
+
+    @property
+    def store(self) -> Store:
+        """What was compiled for it."""
+
+    @property
+    def shared(self) -> Any:
+        """Arrays of the table, or a tree of them."""
+
+    def sharing(self, shared: Any) -> Any:
+        """The same structure with these arrays."""
 
 
 @dataclass(frozen=True)
@@ -25,33 +53,42 @@ class Compilation:
 
 @dataclass
 class Compiler:
-    """Compiles each function once for each set of shapes, and keeps the record in `log`.
+    """Runs kernels, and keeps the record of what was compiled in `log`.
 
-    A name stands for one function: the first that comes under it is kept, in `store`, which models of one structure share.
     `announce` is called with a sentence before each compilation.
     """
 
-    store: Store = field(default_factory=Store)
     announce: Callable[[str], None] | None = None
     log: list[Compilation] = field(default_factory=list)
 
-    def __call__(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        """`function(*arguments)`, compiled, as NumPy arrays."""
-        jitted = self.store.functions.get(name)
-        if jitted is None:
-            jitted = self.store.functions[name] = jax.jit(function)
-        leaves = jax.tree.leaves(arguments)
-        key = (name, *(leaf.shape for leaf in leaves))
-        result = jitted(*arguments) if key in self.store.seen else self._first(name, jitted, arguments, key)
-        return jax.tree.map(np.asarray, result)
+    def __call__(self, kernel: Kernel, structure: Structure, *arrays: Any, **static: Any) -> Any:
+        """`kernel(structure, *arrays, **static)`, compiled, as NumPy arrays.
 
-    def _first(self, name: str, jitted: Callable[..., Any], arguments: Any, key: Any) -> Any:
+        Raises
+        ------
+        TypeError
+            The kernel is no function of a module, or a static argument is neither a number nor a name.
+        """
+        code = (kernel, tuple(sorted(static.items())))
+        compiled = structure.store.functions.get(code)
+        if compiled is None:
+            check_kernel(kernel, static)
+            function = jax.jit(partial(_run, kernel, structure.sharing(()), static))
+            compiled = structure.store.functions.setdefault(code, function)
+        arguments = (structure.shared, *arrays)
+        shapes = tuple(leaf.shape for leaf in jax.tree.leaves(arguments))
+        if (code, shapes) in structure.store.seen:
+            return jax.tree.map(np.asarray, compiled(*arguments))
+        return jax.tree.map(np.asarray, self._first(compiled, arguments, code, shapes, structure.store))
+
+    def _first(self, compiled: Callable[..., Any], arguments: Any, code: Any, shapes: Any, store: Store) -> Any:
+        name = describe(*code)
         if self.announce is not None:
             self.announce(f"compiling {name}")
         start = time.perf_counter()
-        result = jax.block_until_ready(jitted(*arguments))
-        self.log.append(Compilation(name, key[1:], time.perf_counter() - start))
-        self.store.seen.add(key)
+        result = jax.block_until_ready(compiled(*arguments))
+        self.log.append(Compilation(name, shapes, time.perf_counter() - start))
+        store.seen.add((code, shapes))
         return result
 
     @property
@@ -60,20 +97,26 @@ class Compiler:
         return sum(entry.seconds for entry in self.log)
 
 
-def in_pieces(
-    compiler: Compiler, name: str, function: Callable[..., Any], arrays: Sequence[np.ndarray], fewest: int, most: int
-) -> Any:
-    """`function` of rows, for pieces whose lengths are powers of two between `fewest` and `most`, so that few are compiled.
+def _run(kernel: Kernel, structure: Structure, static: dict[str, Any], shared: Any, *arrays: Any) -> Any:
+    return kernel(structure.sharing(shared), *arrays, **static)
 
-    Pieces after the first go side by side.
-    """
-    total = len(arrays[0])
-    size = min(most, max(fewest, 1 << (total - 1).bit_length()))
 
-    def of(first: int) -> Any:
-        piece = [np.resize(array[first : first + size], (size, *array.shape[1:])) for array in arrays]
-        return compiler(name, function, *piece)
+def check_kernel(kernel: Kernel, static: dict[str, Any]) -> None:
+    """Refuse what could carry more than its name says."""
+    if not inspect.isfunction(kernel) or kernel.__closure__ or "<" in kernel.__qualname__:
+        name = getattr(kernel, "__qualname__", type(kernel).__name__)
+        raise TypeError(f"{name} is no function of a module. Compile one, and give it what it needs as arguments.")
+    wrong = [name for name, value in static.items() if not _is_plain(value)]
+    if wrong:
+        raise TypeError(f'"{wrong[0]}" of {kernel.__qualname__} is no number or name. Give arrays by position.')
 
-    parts = [of(0), *side_by_side(of, range(size, total, size))]
-    joined = parts[0] if len(parts) == 1 else jax.tree.map(lambda *pieces: np.concatenate(pieces), *parts)
-    return jax.tree.map(lambda array: array[:total], joined)
+
+def _is_plain(value: Any) -> bool:
+    return all(map(_is_plain, value)) if isinstance(value, tuple) else isinstance(value, _PLAIN)
+
+
+def describe(kernel: Kernel, static: tuple[tuple[str, Any], ...]) -> str:
+    """A kernel in words, by the first line of its docstring, and its static arguments."""
+    words = inspect.getdoc(kernel) or kernel.__name__
+    which = ", ".join(f"{name} = {value}" for name, value in static)
+    return words.splitlines()[0].rstrip(".") + (f" ({which})" if which else "")

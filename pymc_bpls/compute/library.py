@@ -19,21 +19,21 @@ _REMEMBERED = 32
 
 @dataclass
 class Store:
-    """Compiled functions by name, and for which shapes they were compiled."""
+    """Compiled kernels, by kernel and static arguments, and for which shapes they were compiled."""
 
-    functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    functions: dict[Any, Callable[..., Any]] = field(default_factory=dict)
     seen: set[Any] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
-class Structure:
+class Graphs:
     """Graphs of a model as functions of `inputs`, and the values that stand for its classes."""
 
     inputs: list[Variable]
     outputs: list[Variable]
     class_values: np.ndarray
 
-    def same_as(self, other: Structure) -> bool:
+    def same_as(self, other: Graphs) -> bool:
         """Whether both compute the same, constants included."""
         return (
             len(self.inputs) == len(other.inputs)
@@ -46,17 +46,17 @@ class Structure:
 
 @dataclass
 class Library:
-    """What was made of the structures seen last."""
+    """What was made of the graphs seen last."""
 
-    shelf: deque[tuple[Structure, Any]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    shelf: deque[tuple[Graphs, Any]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
 
-    def get(self, structure: Structure, make: Callable[[], Any]) -> Any:
-        """What was made of the same structure before, or else `make()`."""
+    def get(self, graphs: Graphs, make: Callable[[], Any]) -> Any:
+        """What was made of the same graphs before, or else `make()`."""
         for known, made in self.shelf:
-            if structure.same_as(known):
+            if graphs.same_as(known):
                 return made
         made = make()
-        self.shelf.append((structure, made))
+        self.shelf.append((graphs, made))
         return made
 
 

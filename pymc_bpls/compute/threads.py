@@ -1,19 +1,39 @@
-"""Threads: many small matrices go one BLAS thread each, several side by side; a large one takes all BLAS threads."""
+"""Pieces of work side by side: by threads or another executor, each with as many BLAS threads as its matrices are worth."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
 _SMALL = 128
 _Result = TypeVar("_Result")
+_in_worker: ContextVar[bool] = ContextVar("_in_worker", default=False)
+
+
+class Executor(Protocol):
+    """Anything that runs functions elsewhere, as `concurrent.futures` and a Dask client do."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        """A future, whose `result()` is `function(*arguments)`, and which `cancel()` may stop."""
+
+
+class InTurn:
+    """One piece after the other in the caller's own thread, where several at once would take too much memory."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        """Never called: pieces are run where they are asked for."""
+        raise NotImplementedError
+
+
+IN_TURN = InTurn()
 
 
 @cache
@@ -27,14 +47,43 @@ def for_matrices_of(q: int) -> AbstractContextManager[Any]:
 
 
 @cache
-def _workers() -> ThreadPoolExecutor:
+def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(os.cpu_count() or 1)
 
 
-def side_by_side(function: Callable[[Any], _Result], pieces: Iterable[Any]) -> list[_Result]:
-    """`function` of each piece, in order, several at a time where it lets go of the interpreter, as BLAS does.
+class _Task:
+    """A function in the context in which the task was made, NumPy's `errstate` included; marked as being in a worker.
 
-    Each runs in the caller's context, NumPy's `errstate` included.
+    In another process, where contexts cannot go, it is that of the process.
     """
-    tasks = [(copy_context(), piece) for piece in pieces]
-    return list(_workers().map(lambda task: task[0].run(function, task[1]), tasks))
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+        self.context = copy_context()
+
+    def __call__(self, piece: Any) -> Any:
+        self.context.run(_in_worker.set, True)
+        return self.context.run(self.function, piece)
+
+    def __reduce__(self) -> Any:
+        return _Task, (self.function,)
+
+
+def side_by_side(
+    function: Callable[[Any], _Result], pieces: Iterable[Any], executor: Executor | None = None
+) -> Iterator[_Result]:
+    """`function` of each piece, in order; several at a time by `executor`, by default threads.
+
+    Inside a worker, one after the other: a worker that waits for others could wait for ever.
+    """
+    pieces = list(pieces)
+    if executor is IN_TURN or len(pieces) < 2 or _in_worker.get():
+        yield from map(function, pieces)
+        return
+    futures = deque((executor or _threads()).submit(_Task(function), piece) for piece in pieces)
+    try:
+        while futures:
+            yield futures.popleft().result()
+    finally:
+        for future in futures:
+            future.cancel()

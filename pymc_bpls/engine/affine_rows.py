@@ -14,26 +14,27 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from pymc_bpls.compute.compiler import Compiler, in_pieces
-from pymc_bpls.model.affine_maps import Predictors
+from pymc_bpls.compute.chunks import map_rows
+from pymc_bpls.compute.compiler import Compiler, Kernel
+from pymc_bpls.compute.threads import IN_TURN
+from pymc_bpls.engine import kernels
+from pymc_bpls.model.affine_maps import AffineMap
 from pymc_bpls.model.density import Density
 from pymc_bpls.model.table import Labeled
 
 _ROWS_AT_ONCE = 1024
-_FEWEST_AT_ONCE, _MOST_AT_ONCE = 512, 2**14
+_AT_ONCE = (512, 2**14)
 _SPREADS = (1.0, 1.0, 10.0, 100.0)
 
 
-class Derivatives(NamedTuple):
+class RowDerivatives(NamedTuple):
     """Of g at some η: value (…,), gradient (…, p) and Hessian (…, p, p)."""
 
     value: np.ndarray
-    slopes: np.ndarray
-    bends: np.ndarray
+    gradient: np.ndarray
+    hessian: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -78,109 +79,68 @@ class GaussianPrior:
 
 
 @dataclass(frozen=True)
-class Structured:
+class AffineRows:
     """A density whose rows have linear predictors."""
 
     density: Density
     compiler: Compiler
 
+    def _run(self, kernel: Kernel, *arrays: Any) -> Any:
+        return self.compiler(kernel, self.density.structure, *arrays)
+
     @property
-    def predictors(self) -> Predictors:
-        """The rows' linear predictors."""
-        assert self.density.predictors is not None
-        return self.density.predictors
+    def map(self) -> AffineMap:
+        """From θ and a row to the row's linear predictors."""
+        assert self.density.structure.affine_map is not None
+        return self.density.structure.affine_map
 
     @cached_property
     def design(self) -> tuple[np.ndarray, np.ndarray]:
         """A_j = ∂η_j/∂θ (N, p, q) and b_j = η_j(0) (N, p), for all rows of the table."""
-        predictors = self.predictors
-        start = self.density.start
-
-        def affine(theta: jax.Array, rows: Any) -> tuple[jax.Array, jax.Array]:
-            def of_row(row: Any) -> tuple[jax.Array, jax.Array]:
-                one = tuple(values[None] for values in row)
-                matrix = jax.jacrev(predictors.eta)(theta, *one)
-                return matrix, predictors.eta(theta, *one) - matrix @ theta
-
-            return jax.vmap(of_row)(rows)
-
         n = len(self.density.data[0])
         size = min(_ROWS_AT_ONCE, 1 << (max(n, 2) - 1).bit_length())
-        matrix, offset = np.empty((n, predictors.size, len(start))), np.empty((n, predictors.size))
-        for first in range(0, n, size):
-            rows = np.arange(first, min(first + size, n))
-            part = self.compiler("linear predictors", affine, start, self.density.take(np.resize(rows, size)))
-            matrix[rows], offset[rows] = part[0][: len(rows)], part[1][: len(rows)]
-        return matrix, offset
+
+        def some(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            return self._run(kernels.design, self.density.start, self.density.take(rows))
+
+        return map_rows(some, n, (size, size), IN_TURN)
 
     def block(self, positions: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> Block:
         """Rows of the table."""
-        predictors = self.predictors
         matrix, offset = self.design
-        inputs = tuple(self.density.data[i][positions] for i in predictors.inputs)
+        inputs = tuple(self.density.data[i][positions] for i in self.map.inputs)
         return Block(matrix[positions], offset[positions], weights, codes, inputs)
 
     def labeled_block(self, labeled: Labeled, k: float = 1.0) -> Block:
         """D, its weights times k."""
         return self.block(labeled.positions, labeled.codes, k * labeled.weights)
 
-    @cached_property
-    def _of_rows(self) -> Callable[..., Any]:
-        """g, its gradient and Hessian for many rows."""
-        return jax.vmap(lambda *row: (self.of_row(*row), jax.jacfwd(self.of_row)(*row), self._bend(*row)))
-
-    @cached_property
-    def _slopes_of_rows(self) -> Callable[..., Any]:
-        return jax.vmap(jax.jacfwd(self.of_row))
-
-    @cached_property
-    def _log_lik_of_rows(self) -> Callable[..., Any]:
-        return jax.vmap(self.of_row)
-
-    @cached_property
-    def _bend(self) -> Callable[..., Any]:
-        return jax.jacfwd(jax.jacfwd(self.of_row))
-
-    def of_row(self, eta: jax.Array, code: jax.Array, *inputs: jax.Array) -> jax.Array:
-        """g of one row."""
-        predictors = self.predictors
-        label = jnp.asarray(self.density.class_values)[code][None]
-        return predictors.log_lik(eta, label, *(values[None] for values in inputs))
-
-    def log_lik_of_rows(self, eta: np.ndarray, codes: np.ndarray, inputs: tuple[np.ndarray, ...]) -> np.ndarray:
+    def log_lik_at(self, eta: np.ndarray, codes: np.ndarray, inputs: tuple[np.ndarray, ...]) -> np.ndarray:
         """g at η (rows, p), shape (rows,)."""
-        return self._in_pieces("values", self._log_lik_of_rows, eta, codes, *inputs)
+        return self._map_rows(kernels.log_lik_at, eta, codes, *inputs)
 
-    def derivatives_of_rows(self, eta: np.ndarray, codes: np.ndarray, inputs: tuple[np.ndarray, ...]) -> Derivatives:
+    def derivatives_at(self, eta: np.ndarray, codes: np.ndarray, inputs: tuple[np.ndarray, ...]) -> RowDerivatives:
         """g and its derivatives at η (rows, p)."""
-        return Derivatives(*self._in_pieces("derivatives", self._of_rows, eta, codes, *inputs))
+        return RowDerivatives(*self._map_rows(kernels.derivatives_at, eta, codes, *inputs))
 
-    def slopes_of_rows(self, eta: np.ndarray, codes: np.ndarray, inputs: tuple[np.ndarray, ...]) -> np.ndarray:
+    def gradient_at(self, eta: np.ndarray, codes: np.ndarray, inputs: tuple[np.ndarray, ...]) -> np.ndarray:
         """The gradient of g alone, (rows, p)."""
-        return self._in_pieces("slopes", self._slopes_of_rows, eta, codes, *inputs)
+        return self._map_rows(kernels.gradient_at, eta, codes, *inputs)
 
-    def _in_pieces(self, name: str, function: Callable[..., Any], *arrays: np.ndarray) -> Any:
-        return in_pieces(self.compiler, name, function, arrays, _FEWEST_AT_ONCE, _MOST_AT_ONCE)
+    def _map_rows(self, kernel: Kernel, *arrays: np.ndarray) -> Any:
+        return map_rows(lambda rows: self._run(kernel, *(array[rows] for array in arrays)), len(arrays[0]), _AT_ONCE)
 
     def log_prior(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """log π (sets,) and its gradient (sets, q) at θ (sets, q)."""
         if self.gaussian_prior is not None:
             return self.gaussian_prior.at(theta)
-        return self.compiler("log prior", self._prior_and_gradient, theta)
-
-    @cached_property
-    def _prior_and_gradient(self) -> Callable[..., Any]:
-        return jax.vmap(jax.value_and_grad(self.density.prior))
-
-    @cached_property
-    def _prior_hessian(self) -> Callable[..., Any]:
-        return jax.vmap(jax.hessian(self.density.prior))
+        return self._run(kernels.log_prior_and_gradient, theta)
 
     def prior_precision(self, theta: np.ndarray) -> np.ndarray:
         """−∇² log π at θ (sets, q): shape (sets, q, q), or (q, q) under Gaussian priors, where it is the same for all θ."""
         if self.gaussian_prior is not None:
             return self.gaussian_prior.precision
-        return -self.compiler("prior Hessian", self._prior_hessian, theta)
+        return -self._run(kernels.log_prior_hessian, theta)
 
     @cached_property
     def gaussian_prior(self) -> GaussianPrior | None:
@@ -188,8 +148,8 @@ class Structured:
         start = self.density.start
         draws = np.random.default_rng(0).normal(size=(len(_SPREADS), len(start)))
         points = np.vstack([start, start + np.array(_SPREADS)[:, None] * draws])
-        hessians = self.compiler("prior Hessian", self._prior_hessian, points)
-        values, slopes = self.compiler("log prior", self._prior_and_gradient, points)
+        hessians = self._run(kernels.log_prior_hessian, points)
+        values, slopes = self._run(kernels.log_prior_and_gradient, points)
         found = GaussianPrior(start, float(values[0]), slopes[0], -hessians[0])
         pairs = ((hessians, -found.precision), *zip((values, slopes), found.at(points), strict=True))
         with np.errstate(invalid="ignore"):
@@ -197,7 +157,7 @@ class Structured:
         return found if same else None
 
     def derivatives(self, block: Block, prior: bool) -> Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]:
-        """Value, gradient and curvature of Σ w_j ℓ_j (+ log π) as `laplace.find_mode` takes them."""
+        """Value, gradient and curvature of Σ w_j ℓ_j (+ log π) as `find_mode` takes them."""
         objective = Objective(self, block, None, prior)
 
         def at(theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
@@ -225,8 +185,8 @@ class Point:
     value: np.ndarray
     gradient: np.ndarray
     log_lik: np.ndarray
-    labeled: Derivatives
-    pseudo: Derivatives | None
+    labeled: RowDerivatives
+    pseudo: RowDerivatives | None
     log_prior: np.ndarray
 
 
@@ -234,7 +194,7 @@ class Point:
 class Objective:
     """S_i(θ) = Σ_D w_j ℓ_j + ℓ_i (+ log π) for a chunk of candidates i at once, or without any candidate."""
 
-    model: Structured
+    model: AffineRows
     labeled: Block
     pairs: Block | None
     prior: bool
@@ -269,19 +229,19 @@ class Objective:
         """Value, gradient and derivatives at θ (sets, q)."""
         block, sets = self.labeled, len(theta)
         log_prior, prior_gradient = self.model.log_prior(theta)
-        rows = self.model.derivatives_of_rows(*self._rows(theta))
+        rows = self.model.derivatives_at(*self._rows(theta))
         split = sets * len(block.codes)
-        labeled = Derivatives(*(array[:split].reshape(sets, -1, *array.shape[1:]) for array in rows))
-        pseudo = None if self.pairs is None else Derivatives(*(array[split:] for array in rows))
+        labeled = RowDerivatives(*(array[:split].reshape(sets, -1, *array.shape[1:]) for array in rows))
+        pseudo = None if self.pairs is None else RowDerivatives(*(array[split:] for array in rows))
         log_lik = labeled.value @ block.weights
         value = log_lik if pseudo is None else log_lik + pseudo.value
         value = value + log_prior if self.prior else value
-        gradient = self._gradient(theta, rows.slopes, prior_gradient)
+        gradient = self._gradient(theta, rows.gradient, prior_gradient)
         return Point(theta, value, gradient, log_lik, labeled, pseudo, log_prior)
 
     def gradient(self, theta: np.ndarray) -> np.ndarray:
         """Gradient (sets, q) alone."""
-        return self._gradient(theta, self.model.slopes_of_rows(*self._rows(theta)), self.model.log_prior(theta)[1])
+        return self._gradient(theta, self.model.gradient_at(*self._rows(theta)), self.model.log_prior(theta)[1])
 
     def precision(self, point: Point) -> np.ndarray:
         """What the prior adds to the curvature at each of the point's sets: (q, q), or (sets, q, q)."""
@@ -293,7 +253,7 @@ class Objective:
         """−∇²S at some of the point's sets, shape (len(sets), q, q), with the `precision` of the whole point."""
         block = self.labeled
         n, p, q = block.matrix.shape
-        weighted = -block.weights[:, None, None] * point.labeled.bends[sets]
+        weighted = -block.weights[:, None, None] * point.labeled.hessian[sets]
         m = len(weighted)
         if p == 1:
             scaled = block.flat.T * weighted.reshape(m, 1, n)
@@ -302,5 +262,5 @@ class Objective:
             total = block.flat.T @ np.matmul(weighted, block.matrix).reshape(m, n * p, q)
         if self.pairs is not None and point.pseudo is not None:
             matrix = self.pairs.matrix[sets]
-            total -= matrix.transpose(0, 2, 1) @ (point.pseudo.bends[sets] @ matrix)
+            total -= matrix.transpose(0, 2, 1) @ (point.pseudo.hessian[sets] @ matrix)
         return total + (precision if precision.ndim == 2 else precision[sets])

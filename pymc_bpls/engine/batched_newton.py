@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from pymc_bpls.engine.mode import DECREMENT, LOG_DET_CHANGE, ROUNDED_DECREMENT, SAME_BASIN, SINGULAR
+from pymc_bpls.engine.convergence import converged, well_conditioned
 
 _MOST_STEPS = 60
 _HALVINGS = 12
@@ -20,6 +20,11 @@ class Function(NamedTuple):
     value: Callable[[jax.Array], jax.Array]
     gradient: Callable[[jax.Array], jax.Array]
     curvature: Callable[[jax.Array], jax.Array]
+
+
+def with_derivatives(value: Callable[[jax.Array], jax.Array]) -> Function:
+    """A function with its derivatives by autodiff."""
+    return Function(value, jax.grad(value), lambda theta: -jax.hessian(value)(theta))
 
 
 class State(NamedTuple):
@@ -34,12 +39,10 @@ class State(NamedTuple):
     lost: jax.Array
 
 
-def maximise(function: Function, start: jax.Array, reference_log_det: jax.Array) -> State:
+def maximise(function: Function, start: jax.Array, verified_log_det: jax.Array) -> State:
     """Newton's method with a line search; `lost` where the curvature is not positive definite or S stalls.
 
-    Convergence is tested as in `laplace.newton`, at the very point that is returned. One evaluation of the curvature is
-    enough where log det H stays near `reference_log_det`, that of a verified mode: on the flank of a function without a
-    maximum, where the decrement vanishes too, it would be tens below.
+    Convergence is tested at the very point that is returned, which is near a verified mode with `verified_log_det`.
     """
     sizes = 0.5 ** jnp.arange(_HALVINGS)
 
@@ -47,13 +50,11 @@ def maximise(function: Function, start: jax.Array, reference_log_det: jax.Array)
         gradient, curvature = function.gradient(state.theta), function.curvature(state.theta)
         factor = jnp.linalg.cholesky(curvature)
         diagonal = jnp.diagonal(factor)
-        definite = jnp.isfinite(factor).all() & ((diagonal**2 / jnp.diagonal(curvature)).min() > SINGULAR)
+        definite = jnp.isfinite(factor).all() & well_conditioned(diagonal, jnp.diagonal(curvature))
         direction = jax.scipy.linalg.cho_solve((factor, True), gradient)
         decrement = jnp.sqrt(jnp.maximum(gradient @ direction, 0.0))
         log_det = 2 * jnp.log(diagonal).sum()
-        small = (decrement <= DECREMENT) | ((decrement <= ROUNDED_DECREMENT) & (decrement >= 0.5 * state.decrement))
-        settled = (jnp.abs(log_det - state.log_det) <= LOG_DET_CHANGE) | (log_det >= reference_log_det - SAME_BASIN)
-        done = definite & small & settled
+        done = definite & converged(decrement, state.decrement, log_det, state.log_det, verified_log_det)
         candidates = state.theta + sizes[:, None] * direction
         values = jax.vmap(function.value)(candidates)
         slack = 1e-12 * (1 + jnp.abs(state.value))

@@ -2,7 +2,7 @@
 
 A chord step takes gradients at the present point and the curvature of an older one. The first chords share the inverse
 of D's curvature, updated by each candidate's own low-rank part. A candidate that they do not finish gets its own
-curvature, by whose factor a Newton step and chord steps follow, until the test of `laplace` holds.
+curvature, by whose factor a Newton step and chord steps follow, until the test of `convergence` holds.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import numpy as np
 import scipy.linalg
 
 from pymc_bpls.compute.threads import side_by_side
-from pymc_bpls.engine.affine_rows import Block, Objective, Point, Structured
-from pymc_bpls.engine.mode import DECREMENT, LOG_DET_CHANGE, ROUNDED_DECREMENT, SAME_BASIN, SINGULAR, Mode
+from pymc_bpls.engine.affine_rows import AffineRows, Block, Objective, Point
+from pymc_bpls.engine.convergence import DECREMENT, converged, well_conditioned
+from pymc_bpls.engine.mode import Mode
 
 _MOST_CHORDS = 10
 _OWN_CHORDS = 3
@@ -63,12 +64,10 @@ def refit_chunk(objective: Objective, start: Mode) -> Ends:
         factors, definite = _factors(some, point)
         step, decrement = _newton_steps(factors, point.gradient)
         log_det = 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
-        small = decrement <= DECREMENT
-        small |= (decrement <= ROUNDED_DECREMENT) & (decrement >= 0.5 * ends.decrement[active])
-        settled = (np.abs(log_det - ends.log_det[active]) <= LOG_DET_CHANGE) | (log_det >= start.log_det - SAME_BASIN)
+        arrived = converged(decrement, ends.decrement[active], log_det, ends.log_det[active], start.log_det)
         ends.record(active, point, log_det, decrement)
-        ends.done[active] = definite & small & settled & np.isfinite(point.value)
-        going = np.flatnonzero(definite & ~(small & settled))
+        ends.done[active] = definite & arrived & np.isfinite(point.value)
+        going = np.flatnonzero(definite & ~arrived)
         theta, moved = _line_search(some.of(going), point.theta[going], point.value[going], step[going], decrement[going])
         going, theta = going[moved], theta[moved]
         if not going.size:
@@ -95,8 +94,7 @@ def _factor(curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         factor = np.linalg.cholesky(curvature)
     except np.linalg.LinAlgError:
         factor = np.stack([_one_factor(matrix) for matrix in curvature])
-    pivots = np.diagonal(factor, axis1=1, axis2=2) ** 2 / np.diagonal(curvature, axis1=1, axis2=2)
-    return factor, np.all(pivots > SINGULAR, axis=1)
+    return factor, well_conditioned(np.diagonal(factor, axis1=1, axis2=2), np.diagonal(curvature, axis1=1, axis2=2))
 
 
 def _one_factor(matrix: np.ndarray) -> np.ndarray:
@@ -149,7 +147,7 @@ def _first_chords(objective: Objective, start: Mode) -> np.ndarray:
         pull = own.curvature[sets] @ (matrix[sets] @ shared[:, :, None])
         return shared - (np.linalg.solve(core[sets], pull).transpose(0, 2, 1) @ update[sets])[:, 0]
 
-    move = (own.slopes[:, None, :] @ update)[:, 0]
+    move = (own.gradient[:, None, :] @ update)[:, 0]
     theta = _best_of(objective, start.theta, move, start.value + own.value)
     return _chords(objective, theta, np.full(len(theta), np.inf), solve, _MOST_CHORDS)
 
@@ -189,21 +187,21 @@ class OwnStep(NamedTuple):
     """ℓ_i (sets,) at D's mode; ∇g (sets, p) and −∇²g (sets, p, p) of the candidate where it would move D's mode to."""
 
     value: np.ndarray
-    slopes: np.ndarray
+    gradient: np.ndarray
     curvature: np.ndarray
 
 
-def _own_steps(model: Structured, pairs: Block, start: Mode, spread: np.ndarray) -> OwnStep:
+def _own_steps(model: AffineRows, pairs: Block, start: Mode, spread: np.ndarray) -> OwnStep:
     """Where each candidate would move D's mode if ℓ_D + log π were quadratic.
 
     In its own predictors, with K = A H⁻¹ A', the move u solves u = K ∇g(η + u): p equations, by Newton's method.
     """
     eta = pairs.matrix @ start.theta + pairs.offset
-    now = model.derivatives_of_rows(eta, pairs.codes, pairs.inputs)
+    now = model.derivatives_at(eta, pairs.codes, pairs.inputs)
     value, move = now.value, np.zeros_like(eta)
     for _ in range(_OWN_STEPS):
-        miss = (spread @ now.slopes[:, :, None])[:, :, 0] - move
-        move = move + np.linalg.solve(np.eye(eta.shape[1]) - spread @ now.bends, miss[:, :, None])[:, :, 0]
-        now = model.derivatives_of_rows(eta + move, pairs.codes, pairs.inputs)
-    found = np.isfinite(now.slopes).all(axis=1) & np.isfinite(now.bends).all(axis=(1, 2))
-    return OwnStep(value, np.where(found[:, None], now.slopes, 0.0), np.where(found[:, None, None], -now.bends, 0.0))
+        miss = (spread @ now.gradient[:, :, None])[:, :, 0] - move
+        move = move + np.linalg.solve(np.eye(eta.shape[1]) - spread @ now.hessian, miss[:, :, None])[:, :, 0]
+        now = model.derivatives_at(eta + move, pairs.codes, pairs.inputs)
+    found = np.isfinite(now.gradient).all(axis=1) & np.isfinite(now.hessian).all(axis=(1, 2))
+    return OwnStep(value, np.where(found[:, None], now.gradient, 0.0), np.where(found[:, None, None], -now.hessian, 0.0))

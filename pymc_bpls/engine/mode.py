@@ -1,36 +1,25 @@
-"""Laplace's method: a verified mode of the log-posterior, its Hessian, and what is wrong where there is none.
+"""A verified mode of a log-density and its Hessian, and what is wrong where there is none.
 
 Modes are found by Newton's method with a line search, on the unconstrained scale and with the log-Jacobian, for mode and
-Hessian alike. A point is a mode where three things hold together: the Newton decrement λ = (g' H⁻¹ g)^½ is below 1e-10 (or
-as small as rounding lets it become), H is positive definite and well conditioned, and one more step does not change
-log det H. The last test refuses the flanks of a likelihood without a maximum, on which λ vanishes as well.
+Hessian alike. They are verified by the test of `convergence`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import pandas as pd
 import scipy.linalg
-import xarray as xr
 
+from pymc_bpls.engine.convergence import ROUNDED_DECREMENT, converged, well_conditioned
 from pymc_bpls.engine.failures import Derivatives, Failure, explain
 from pymc_bpls.errors import ModeError
-from pymc_bpls.text.summary import Summary
 
-DECREMENT = 1e-10
-ROUNDED_DECREMENT = 1e-6
-LOG_DET_CHANGE = 1e-5
-SINGULAR = 1e-11
-SAME_BASIN = 10.0
 _MOST_STEPS = 200
 _HALVINGS = 30
 _RESTARTS = 6
 _FAR_OFF = 15.0
-_SHOWN = 15
 
 
 @dataclass(frozen=True)
@@ -48,59 +37,6 @@ class Mode:
     def log_integral(self) -> float:
         """Laplace's log ∫ exp S = S(θ̃) + (q/2) log 2π − ½ log det H."""
         return self.value + 0.5 * len(self.theta) * np.log(2 * np.pi) - 0.5 * self.log_det
-
-
-@dataclass(frozen=True, repr=False)
-class LaplaceFit:
-    """The Gaussian approximation of the posterior of θ given D at its mode; `print` it first.
-
-    Attributes
-    ----------
-    mode : xarray.Dataset
-        The free variables at the mode of the *unconstrained* density (with Jacobian), on their own scale.
-    unconstrained : xarray.DataArray, shape (parameter,)
-        The mode itself.
-    hessian : xarray.DataArray, shape (parameter, parameter_bis)
-        −∇² of the log-posterior there.
-    log_evidence : float or None
-        Laplace's log p(D); None under an improper prior.
-    converged : bool
-    diagnostics : dict
-        Newton decrement, steps, condition number of the scaled Hessian.
-    """
-
-    mode: xr.Dataset
-    unconstrained: xr.DataArray
-    hessian: xr.DataArray
-    log_evidence: float | None
-    converged: bool
-    diagnostics: dict[str, float]
-
-    def __str__(self) -> str:
-        return str(self._summary())
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return self._summary()._repr_html_()
-
-    def _summary(self) -> Summary:
-        """What to trust it for, and mode and standard deviation (of H⁻¹) of each unconstrained parameter."""
-        evidence = "none (improper prior)" if self.log_evidence is None else f"{self.log_evidence:.3f}"
-        factor = scipy.linalg.cholesky(self.hessian.to_numpy(), lower=True)
-        sd = np.linalg.norm(scipy.linalg.solve_triangular(factor, np.eye(len(factor)), lower=True), axis=0)
-        table = pd.DataFrame(
-            {"mode": self.unconstrained.to_numpy().round(3), "sd": sd.round(3)},
-            index=pd.Index(self.unconstrained["parameter"].to_numpy(), name="unconstrained parameter"),
-        )
-        hidden = len(table) - _SHOWN
-        sentences = [
-            f"LaplaceFit of {len(table)} parameters: log evidence {evidence}, {'' if self.converged else 'not '}converged",
-            *([f"{hidden} more parameters are in unconstrained and hessian."] if hidden > 0 else []),
-            f"Newton decrement {self.diagnostics['decrement']:.1e} after {self.diagnostics['steps']:.0f} steps, condition "
-            f"number {self.diagnostics['condition']:.1e}. Variables on their own scale are in mode.",
-        ]
-        return Summary(sentences, table[:_SHOWN])
 
 
 def find_mode(
@@ -155,8 +91,7 @@ def newton(derivatives: Derivatives, start: np.ndarray) -> Mode | Failure:
             direction = scipy.linalg.cho_solve((factor, True), gradient)
             decrement = np.sqrt(max(gradient @ direction, 0.0))
             log_det = 2 * np.log(np.diag(factor)).sum()
-            small = decrement <= DECREMENT or (decrement <= ROUNDED_DECREMENT and decrement >= 0.5 * last_decrement)
-            if small and abs(log_det - last_log_det) <= LOG_DET_CHANGE:
+            if converged(decrement, last_decrement, log_det, last_log_det):
                 return Mode(theta, value, hessian, float(log_det), float(decrement), steps)
         moved = _line_search(derivatives, theta, value, direction, decrement)
         if moved is None:
@@ -177,16 +112,12 @@ def _finite(value: float, gradient: np.ndarray, hessian: np.ndarray) -> bool:
 
 
 def _factor(hessian: np.ndarray) -> np.ndarray | None:
-    """The Cholesky factor, or None where H is not positive definite or a parameter is a combination of others.
-
-    L_kk²/H_kk is the share of parameter k's curvature that the former ones do not explain.
-    """
+    """The Cholesky factor, or None where H is not positive definite or a parameter is a combination of others."""
     try:
         factor = scipy.linalg.cholesky(hessian, lower=True, check_finite=False)
     except np.linalg.LinAlgError:
         return None
-    unexplained = np.diag(factor) ** 2 / np.diag(hessian)
-    return factor if bool(np.all(unexplained > SINGULAR)) else None
+    return factor if well_conditioned(np.diag(factor), np.diag(hessian)) else None
 
 
 def _scaled_eigen(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -222,22 +153,3 @@ def condition_number(hessian: np.ndarray) -> float:
     """Condition number of H scaled to a unit diagonal."""
     values, _, _ = _scaled_eigen(hessian)
     return float(values[-1] / values[0])
-
-
-def as_fit(mode: Mode, named: xr.Dataset, labels: Sequence[str], log_evidence: float | None) -> LaplaceFit:
-    """A mode as the user sees it."""
-    coords: dict[str, Any] = {"parameter": list(labels)}
-    return LaplaceFit(
-        mode=named,
-        unconstrained=xr.DataArray(mode.theta, dims="parameter", coords=coords),
-        hessian=xr.DataArray(
-            mode.hessian, dims=("parameter", "parameter_bis"), coords={**coords, "parameter_bis": list(labels)}
-        ),
-        log_evidence=log_evidence,
-        converged=True,
-        diagnostics={
-            "decrement": mode.decrement,
-            "steps": float(mode.steps),
-            "condition": condition_number(mode.hessian),
-        },
-    )

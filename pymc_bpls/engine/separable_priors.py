@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_bpls.engine.affine_rows import GaussianPrior, Structured
+from pymc_bpls.engine.affine_rows import AffineRows, GaussianPrior
 
 _TRIED = np.array([-50.0, -7.0, -2.5, -0.3, 0.6, 3.0, 20.0])
 _SPREADS = (0.5, 1.0, 2.0, 5.0, 20.0)
@@ -43,7 +43,7 @@ class SeparablePrior:
         return np.where(np.isfinite(distance), distance, _SCALES[-1])
 
 
-def find_separable(model: Structured) -> SeparablePrior | None:
+def find_separable(model: AffineRows) -> SeparablePrior | None:
     """The prior in this form, or None where coefficients' non-Gaussian priors depend on each other or are 0 somewhere."""
     start = model.density.start
 

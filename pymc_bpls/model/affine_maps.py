@@ -33,7 +33,7 @@ _TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class Predictors:
+class AffineMap:
     """ℓ = `log_lik(eta, label, *some)`, η = `eta(theta, *rows)` of shape (p,), for one row (leading dimension 1).
 
     `inputs` says which of the row's inputs `some` are.
@@ -48,7 +48,7 @@ class Predictors:
     def _eta_of_rows(self) -> Callable[..., jax.Array]:
         return jax.jit(jax.vmap(lambda theta, row: self.eta(theta, *(values[None] for values in row)), (None, 0)))
 
-    def hold_on(self, graph: RowGraph, start: np.ndarray) -> bool:
+    def holds_on(self, graph: RowGraph, start: np.ndarray) -> bool:
         """Whether η is affine in θ on the rows of `graph`, which may be of another table than that on which it was found."""
         rng = np.random.default_rng(0)
         some = rng.choice(_finite_rows(graph), _ROWS)
@@ -75,7 +75,7 @@ def _is_mix(mixed: np.ndarray, first: np.ndarray, second: np.ndarray, t: float) 
     return bool(np.abs(mixed - (t * first + (1 - t) * second)).max() <= _TOLERANCE * scale)
 
 
-def find_predictors(graph: RowGraph, start: np.ndarray) -> Predictors | None:
+def find_affine_map(graph: RowGraph, start: np.ndarray) -> AffineMap | None:
     """The linear predictors of one row, or None where there are more than 8, or not fewer than parameters."""
     if not graph.sliced:
         return None
@@ -100,7 +100,7 @@ def find_predictors(graph: RowGraph, start: np.ndarray) -> Predictors | None:
     needed = set(ancestors([above]))
     inputs = tuple(i for i, row in enumerate(graph.rows) if row in needed)
     log_lik = jaxify([vector, graph.label, *(graph.rows[i] for i in inputs)], [above])
-    return Predictors(
+    return AffineMap(
         eta=lambda theta, *rows: jnp.atleast_1d(eta(theta, *rows)[0]),
         log_lik=lambda eta, label, *some: log_lik(eta, label, *some)[0][0],
         size=sum(sizes),

@@ -1,7 +1,8 @@
-"""The log-density of a PyMC model as JAX functions of the unconstrained parameter vector θ ∈ R^q.
+"""The log-density of a PyMC model on its table, in the unconstrained parameter vector θ ∈ R^q.
 
-log p(y, θ) = Σ_j w_j ℓ_j(θ) + log π(θ), with ℓ_j(θ) = log p(y_j | x_j, θ) and log π the prior density of θ *with* the
-log-Jacobian of PyMC's transforms. Potentials and observed variables that the labels do not reach are part of log π.
+Its functions (`structure`) are those of one row and of the prior; here they are made from the model's graph, checked against
+the whole table, and put together with the table's data. Potentials and observed variables that the labels do not reach are part
+of log π.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ import xarray as xr
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
-from pymc_bpls.compute.library import LIBRARY, ROWS, Store, Structure
+from pymc_bpls.compute.library import LIBRARY, ROWS, Graphs
 from pymc_bpls.errors import ModelError, RowError
-from pymc_bpls.model.affine_maps import Predictors, find_predictors
+from pymc_bpls.model.affine_maps import find_affine_map
 from pymc_bpls.model.jaxify import jaxify
 from pymc_bpls.model.labels import Classes
 from pymc_bpls.model.slicing import (
@@ -38,7 +39,9 @@ from pymc_bpls.model.slicing import (
     remake,
     table_graph,
 )
+from pymc_bpls.model.structure import Rows, Structure
 from pymc_bpls.model.subtables import SubTables, find_subtables
+from pymc_bpls.model.table import Labeled
 
 _CHECKED_ROWS = 24
 _READINGS = 8
@@ -72,24 +75,19 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Density:
-    """Row log-likelihoods and log prior of one model on one table; `not_finite(theta)` names variables without a density.
+    """The log-density of one model on one table; `not_finite(theta)` names variables without a density.
 
-    `row(theta, label, *rows)` is ℓ of one row, its inputs with leading dimension 1; `data` are the table's row inputs, its
-    positions first, then the values of the leaves of `graph`. Where that is not sliced, `row` evaluates the whole table.
-    `store` holds what was compiled of them. Where rows depend on each other given θ, no row has an ℓ of its own, and `joint`
-    holds that of any rows together.
+    `structure` has the functions, `data` are the table's row inputs for them: its positions first, then the values of the
+    leaves of `graph`. Where that is not sliced, a row's ℓ is taken out of the whole table's. Where rows depend on each other
+    given θ, no row has an ℓ of its own, and `joint` holds that of any rows together.
     """
 
-    row: Callable[..., jax.Array]
-    prior: Callable[[jax.Array], jax.Array]
+    structure: Structure
     not_finite: Callable[[np.ndarray], list[str]]
     data: tuple[np.ndarray, ...]
     graph: RowGraph
-    class_values: np.ndarray
     parameters: Parameters
     start: np.ndarray
-    predictors: Predictors | None
-    store: Store
     joint: SubTables | None = None
 
     @property
@@ -97,24 +95,23 @@ class Density:
         """q, the number of unconstrained parameters."""
         return len(self.parameters)
 
-    def take(self, positions: np.ndarray) -> tuple[np.ndarray, ...]:
-        """The row inputs at `positions`."""
+    @property
+    def class_values(self) -> np.ndarray:
+        """What the class codes stand for in the likelihood."""
+        return self.structure.class_values
+
+    def take(self, positions: np.ndarray) -> Any:
+        """The row inputs at `positions`, as the functions of `structure` take them."""
         return tuple(values[positions] for values in self.data)
 
-    def log_lik_row(self, theta: jax.Array, code: jax.Array, rows: tuple[jax.Array, ...]) -> jax.Array:
-        """ℓ(θ) of one row with class `code`."""
-        label = jnp.asarray(self.class_values)[code][None]
-        return self.row(theta, label, *(values[None] for values in rows))
+    def rows(self, positions: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> Rows:
+        """Rows of the table with classes and weights."""
+        return Rows(weights, codes, self.take(positions))
 
-    def log_lik(self, theta: jax.Array, codes: jax.Array, rows: tuple[jax.Array, ...]) -> jax.Array:
-        """ℓ_j(θ) for each row j, shape (rows,)."""
-        return jax.vmap(self.log_lik_row, in_axes=(None, 0, 0))(theta, codes, rows)
-
-    def log_lik_classes(self, theta: jax.Array, rows: tuple[jax.Array, ...]) -> jax.Array:
-        """ℓ_j(θ) of every class y for each row j, shape (rows, K)."""
-        codes = jnp.arange(len(self.class_values))
-        of_row = jax.vmap(self.log_lik_row, in_axes=(None, 0, None))
-        return jax.vmap(of_row, in_axes=(None, None, 0))(theta, codes, rows)
+    def labeled_rows(self, labeled: Labeled, k: float = 1.0) -> Rows:
+        """D, padded, its weights times k."""
+        padded = labeled.padded()
+        return self.rows(padded.positions, padded.codes, k * padded.weights)
 
 
 def label_root(value: Variable) -> Variable:
@@ -166,28 +163,27 @@ def make_density(
     graph, row = by_row or (table, _no_row)
     theta, parts = source.theta()
     terms = remake(prior_terms, {**held_constant(prior_terms, source), **parts})
-    make = partial(_functions, graph, row, theta, terms, start)
-    structure = Structure([theta, graph.theta, graph.label, *graph.rows], [*terms, graph.log_lik], classes.values)
-    functions: Functions = LIBRARY.get(structure, make) if graph.sliced else make()
-    if functions.predictors is not None and not functions.predictors.hold_on(graph, start):
-        functions = make()
+
+    def make() -> Structure:
+        return Structure(row, jaxify([theta], terms), classes.values, find_affine_map(graph, start))
+
+    graphs = Graphs([theta, graph.theta, graph.label, *graph.rows], [*terms, graph.log_lik], classes.values)
+    structure: Structure = LIBRARY.get(graphs, make) if graph.sliced else make()
+    if structure.affine_map is not None and not structure.affine_map.holds_on(graph, start):
+        structure = make()
     names = [v.name for v in (*model.free_RVs, *model.potentials)]
 
     def not_finite(theta: np.ndarray) -> list[str]:
-        values = functions.priors(jnp.asarray(theta))
+        values = structure.priors(jnp.asarray(theta))
         return [name for name, term in zip(names, values, strict=False) if not np.isfinite(term).all()]
 
     return Density(
-        row=functions.row,
-        prior=functions.prior,
+        structure=structure,
         not_finite=not_finite,
         data=graph.data if joint is None else joint.data,
         graph=graph,
-        class_values=classes.values,
         parameters=_parameters(model, source),
         start=start,
-        predictors=functions.predictors,
-        store=functions.store,
         joint=joint,
     )
 
@@ -200,26 +196,6 @@ NO_ROW = (
 
 def _no_row(*_: Any) -> jax.Array:
     raise ModelError(NO_ROW)
-
-
-@dataclass(frozen=True)
-class Functions:
-    """What depends on the structure of a model alone, and not on its table."""
-
-    row: Callable[..., jax.Array]
-    priors: Callable[..., Any]
-    predictors: Predictors | None
-    store: Store
-
-    def prior(self, theta: jax.Array) -> jax.Array:
-        """log π(θ)."""
-        return sum((term.sum() for term in map(jnp.asarray, self.priors(theta))), jnp.zeros(()))
-
-
-def _functions(
-    graph: RowGraph, row: Callable[..., jax.Array], theta: Variable, prior_terms: list[Variable], start: np.ndarray
-) -> Functions:
-    return Functions(row, jaxify([theta], prior_terms), find_predictors(graph, start), Store())
 
 
 def held_constant(outputs: list[Variable], source: Source) -> dict[Variable, Variable]:
@@ -295,8 +271,8 @@ def _verified(
         return None
     for graph in islice(one_row_graphs(source, log_lik), _READINGS):
         try:
-            structure = Structure([graph.theta, graph.label, *graph.rows], [graph.log_lik], classes.values)
-            function = ROWS.get(structure, partial(_RowFunction.of, graph, classes))
+            graphs = Graphs([graph.theta, graph.label, *graph.rows], [graph.log_lik], classes.values)
+            function = ROWS.get(graphs, partial(_RowFunction.of, graph, classes))
             if check.passed_by(function, graph.data):
                 return graph, function.row
         except ModelError:

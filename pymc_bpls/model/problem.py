@@ -67,7 +67,7 @@ class Problem:
     def _own_fingerprint(self) -> str:
         found = hashlib.sha256()
         theta = self.density.start + 0.1
-        prior = np.format_float_scientific(float(self.density.prior(jnp.asarray(theta))), 8)
+        prior = np.format_float_scientific(float(self.density.structure.log_prior(jnp.asarray(theta))), 8)
         for part in (prior, *self.density.parameters.labels):
             found.update(part.encode())
         for array in (self.table.codes, self.table.candidates, theta.round(8), *self.density.data):

@@ -8,8 +8,9 @@ data alone (a mean of a column) is that of the whole table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -23,6 +24,7 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor
 
+from pymc_bpls.compute.library import Store
 from pymc_bpls.errors import BPLSError, ModelError
 from pymc_bpls.model.jaxify import jaxify
 from pymc_bpls.model.labels import Classes
@@ -38,7 +40,7 @@ DEPENDENT = "The rows are dependent given the parameters"
 class SubTables:
     """L of any rows; `axes` says for each leaf in how many of its leading dimensions rows are taken (0: none).
 
-    What was made for a number of rows is kept in `functions` (JAX's) and `plain_functions` (PyTensor's).
+    What was made for a number of rows is kept in `functions` (JAX's), `plain_functions` (PyTensor's) and `stores` (compiled).
     """
 
     source: Source
@@ -48,26 +50,29 @@ class SubTables:
     class_values: np.ndarray
     functions: dict[int, Any] = field(default_factory=dict)
     plain_functions: dict[int, Any] = field(default_factory=dict)
+    stores: dict[int, Store] = field(default_factory=dict)
 
     @property
     def leaves(self) -> list[Variable]:
         """The leaves with a value for each row, or for each pair of rows."""
         return [leaf for leaf, axes in self.axes.items() if axes]
 
+    @cached_property
+    def table(self) -> tuple[np.ndarray, ...]:
+        """The values of `leaves`, each with N as its leading dimension."""
+        return tuple(np.array(self.values[leaf], dtype=wide(leaf)) for leaf in self.leaves)
+
     @property
     def data(self) -> tuple[np.ndarray, ...]:
-        """Row positions and the values of `leaves`, each with N as its leading dimension."""
-        return (
-            np.arange(self.source.n_rows),
-            *(np.array(self.values[leaf], dtype=wide(leaf)) for leaf in self.leaves),
-        )
+        """Row positions and the values of `leaves`."""
+        return np.arange(self.source.n_rows), *self.table
 
-    def at(self, positions: Any) -> list[Any]:
-        """The values of `leaves` at rows (n,), NumPy's or JAX's."""
-        arrays = zip(self.leaves, self.data[1:], strict=True)
-        held = [(leaf, array if isinstance(positions, np.ndarray) else jnp.asarray(array)) for leaf, array in arrays]
+    def at(self, positions: Any, table: Sequence[Any]) -> list[Any]:
+        """The values of `leaves` at rows (n,), out of `table`."""
+        axes = (self.axes[leaf] for leaf in self.leaves)
         return [
-            array[positions] if self.axes[leaf] == 1 else array[positions[:, None], positions[None, :]] for leaf, array in held
+            values[positions] if axis == 1 else values[positions[:, None], positions[None, :]]
+            for axis, values in zip(axes, table, strict=True)
         ]
 
     def graph(self, size: int, *, checked: bool = True) -> tuple[list[Variable], list[Variable]]:
@@ -98,21 +103,21 @@ class SubTables:
             inputs, outputs = self.graph(size, checked=False)
             self.plain_functions[size] = pytensor.function(inputs, outputs, mode=PLAIN, on_unused_input="ignore")
         with np.errstate(all="ignore"):
-            return float(self.plain_functions[size](theta, self.class_values[codes], *self.at(positions))[0])
+            return float(self.plain_functions[size](theta, self.class_values[codes], *self.at(positions, self.table))[0])
 
-    def __call__(self, theta: jax.Array, codes: jax.Array, positions: jax.Array) -> jax.Array:
-        """L at θ of rows (n,), in this order, with class codes (n,), as a JAX function."""
+    def __call__(self, theta: jax.Array, codes: jax.Array, positions: jax.Array, table: Sequence[jax.Array]) -> jax.Array:
+        """L at θ of rows (n,) of `table`, in this order, with class codes (n,), as a JAX function."""
         size = positions.shape[0]
         if size not in self.functions:
             with jax.ensure_compile_time_eval():  # constants of the graph belong to no trace
                 self.functions[size] = jaxify(*self.graph(size))
         labels = jnp.asarray(self.class_values)[codes]
-        return self.functions[size](theta, labels, *self.at(positions))[0]
+        return self.functions[size](theta, labels, *self.at(positions, table))[0]
 
     def of(self, theta: Variable, codes: np.ndarray, positions: np.ndarray) -> Variable:
         """L of rows (n,), in this order, with class codes (n,), as a PyTensor graph of θ."""
         inputs, outputs = self.graph(len(positions))
-        given = [theta, pt.constant(self.class_values[codes]), *map(pt.constant, self.at(positions))]
+        given = [theta, pt.constant(self.class_values[codes]), *map(pt.constant, self.at(positions, self.table))]
         [made] = remake(outputs, dict(zip(inputs, given, strict=True)))
         return made
 

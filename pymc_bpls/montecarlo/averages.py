@@ -16,7 +16,10 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
-from pymc_bpls.engine.refits import Engine
+from pymc_bpls.compute.chunks import map_rows
+from pymc_bpls.compute.threads import IN_TURN
+from pymc_bpls.engine.engine import Engine
+from pymc_bpls.model.structure import Structure
 from pymc_bpls.rules.label_rules import Options, Weighing
 from pymc_bpls.rules.ranking import TIED
 
@@ -24,7 +27,7 @@ _BATCHES = 100
 _BOOTSTRAPS = 4000
 _CONTENDERS = 200
 _BYTES = 128 * 2**20
-_LARGEST_CHUNK = 1024
+_SMALLEST_CHUNK, _LARGEST_CHUNK = 8, 1024
 
 
 @dataclass(frozen=True)
@@ -78,38 +81,43 @@ def batch_error(deviations: np.ndarray) -> np.ndarray:
     return np.sqrt((deviations**2).sum(axis=0) / (n * (n - 1)))
 
 
+def mean_likelihoods(
+    structure: Structure, theta: jax.Array, weights: jax.Array, codes: jax.Array, rows: Any, *, batches: tuple[int, int]
+) -> tuple[jax.Array, ...]:
+    """Averages over draws."""
+    log_p = jax.vmap(structure.log_lik, (0, None, None))(theta, codes, rows)
+    top = log_p.max(axis=0)
+    top = jnp.where(jnp.isfinite(top), top, 0.0)
+    p = jnp.exp(log_p - top)
+    weighted = weights[:, None] * p
+    mean = weighted.sum(axis=0)
+    return top + jnp.log(mean), weighted.reshape(*batches, -1).sum(axis=1), (weighted * p).sum(axis=0) / mean**2
+
+
 def average(engine: Engine, draws: Weighted, positions: np.ndarray, codes: np.ndarray) -> Averages:
     """log E[p(y | x, θ)] of each pair (row, class), in chunks: draws × pool is never stored."""
     batches = draws.batches
     theta, log_weights = draws.theta[batches.ravel()], draws.log_weights[batches.ravel()]
     weights = np.exp(log_weights - logsumexp(log_weights))
-    most = max(1, min(_LARGEST_CHUNK, _BYTES // (64 * len(theta))))
-    size = min(1 << (most.bit_length() - 1), max(8, 1 << (len(positions) - 1).bit_length()))
-    density = engine.density
+    of_batch = weights.reshape(batches.shape).sum(axis=1)[:, None]
 
-    def chunk(theta: jax.Array, weights: jax.Array, codes: jax.Array, rows: Any) -> tuple[jax.Array, ...]:
-        log_p = jax.vmap(density.log_lik, (0, None, None))(theta, codes, rows)
-        top = log_p.max(axis=0)
-        top = jnp.where(jnp.isfinite(top), top, 0.0)
-        p = jnp.exp(log_p - top)
-        weighted = weights[:, None] * p
-        mean = weighted.sum(axis=0)
-        return top + jnp.log(mean), weighted.reshape(*batches.shape, -1).sum(axis=1), (weighted * p).sum(axis=0) / mean**2
-
-    parts = []
-    for first in range(0, len(positions), size):
-        picked = np.resize(np.arange(first, min(first + size, len(positions))), size)
-        rows = density.take(positions[picked])
+    def some(pairs: np.ndarray) -> tuple[np.ndarray, ...]:
         log_mean, sums, square = engine.compiler(
-            f"averages over {batches.shape} draws", chunk, theta, weights, codes[picked], rows
+            mean_likelihoods,
+            engine.density.structure,
+            theta,
+            weights,
+            codes[pairs],
+            engine.density.take(positions[pairs]),
+            batches=batches.shape,
         )
-        keep = len(positions) - first
-        total = sums.sum(axis=0)
-        of_batch = weights.reshape(batches.shape).sum(axis=1)[:, None]
         with np.errstate(invalid="ignore", divide="ignore"):
-            deviations = len(batches) * (sums / total - of_batch)
-        parts.append((log_mean[:keep], deviations[:, :keep], square[:keep] - 1))
-    log_mean, deviations, variance = (np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True))
+            deviations = len(batches) * (sums / sums.sum(axis=0) - of_batch)
+        return log_mean, deviations.T, square - 1
+
+    most = max(1, min(_LARGEST_CHUNK, _BYTES // (64 * len(theta))))
+    log_mean, deviations, variance = map_rows(some, len(positions), (_SMALLEST_CHUNK, 1 << (most.bit_length() - 1)), IN_TURN)
+    deviations = np.ascontiguousarray(deviations.T)
     n = len(draws.theta)
     with np.errstate(invalid="ignore", divide="ignore"):
         ess = np.minimum(variance / batch_error(deviations) ** 2, n * np.log10(max(n, 10)))

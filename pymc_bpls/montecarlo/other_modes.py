@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import logsumexp
 
+from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.mode import Mode
-from pymc_bpls.engine.refits import Engine
 from pymc_bpls.errors import ModeError
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.montecarlo.averages import Weighted

@@ -7,17 +7,17 @@ mixture, and the mixture grows a few times.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable
 
-import jax
 import numpy as np
 from arviz_stats.base import array_stats
 from scipy.special import logsumexp
 
 from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.approximations.predictive import antithetic_draws
-from pymc_bpls.engine.refits import Engine
+from pymc_bpls.compute.chunks import map_rows
+from pymc_bpls.compute.threads import IN_TURN
+from pymc_bpls.engine.engine import Engine
 from pymc_bpls.errors import ApproximationError
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.montecarlo.averages import Weighted
@@ -128,22 +128,7 @@ def _error(smoothed: np.ndarray) -> float:
 
 def log_densities(engine: Engine, labeled: Labeled, theta: np.ndarray, k: int) -> np.ndarray:
     """k ℓ_D + log π at θ (S, q)."""
-    return k * log_liks(engine, labeled, theta) + log_priors(engine, theta)
-
-
-def log_liks(engine: Engine, labeled: Labeled, theta: np.ndarray) -> np.ndarray:
-    """ℓ_D at θ (S, q)."""
-    density, rows = engine.density, engine.labeled_rows(labeled)
-
-    def at(theta: jax.Array, rows: Any) -> jax.Array:
-        return jax.lax.map(lambda one: rows.weights @ density.log_lik(one, rows.codes, rows.inputs), theta, batch_size=256)
-
-    return engine.compiler("log-likelihood of D over draws", at, theta, rows)
-
-
-def log_priors(engine: Engine, theta: np.ndarray) -> np.ndarray:
-    """log π at θ (S, q)."""
-    return engine.compiler("log prior over draws", jax.vmap(engine.density.prior), theta)
+    return k * engine.log_lik_labeled(labeled, theta) + engine.log_prior(theta)
 
 
 def integrand_ks(
@@ -157,19 +142,18 @@ def integrand_ks(
         z = np.random.default_rng(seed).normal(size=(_K_DRAWS, len(q.mean)))
         theta = q.mean + z @ q.factor.T
         log_ratio = log_densities(engine, labeled, theta, k) + 0.5 * (z**2).sum(axis=1)
-        of_pairs.append([_smoothed(log_ratio + log_p)[1] for log_p in log_liks_of_pairs(engine, theta, *pairs)])
+        of_pairs.append(_ks_of_pairs(engine, theta, log_ratio, *pairs))
         of_all.append(_smoothed(log_ratio)[1])
     return np.array(of_pairs), np.array(of_all)
 
 
-def log_liks_of_pairs(engine: Engine, theta: np.ndarray, positions: np.ndarray, codes: np.ndarray) -> Iterator[np.ndarray]:
-    """ℓ_i at θ (S, q), pair after pair, computed in chunks."""
-    density = engine.density
+def _ks_of_pairs(
+    engine: Engine, theta: np.ndarray, log_ratio: np.ndarray, positions: np.ndarray, codes: np.ndarray
+) -> np.ndarray:
+    """k-hat of each pair's integrand; draws × pairs is never stored."""
 
-    def chunk(theta: jax.Array, codes: jax.Array, rows: Any) -> jax.Array:
-        return jax.vmap(density.log_lik, (0, None, None))(theta, codes, rows)
+    def some(pairs: np.ndarray) -> np.ndarray:
+        log_p = engine.log_lik_pairs(theta, positions[pairs], codes[pairs])
+        return np.array([_smoothed(log_ratio + values)[1] for values in log_p])
 
-    for first in range(0, len(positions), _PAIRS):
-        picked = np.resize(np.arange(first, min(first + _PAIRS, len(positions))), _PAIRS)
-        log_p = engine.compiler("log-likelihoods of pairs", chunk, theta, codes[picked], density.take(positions[picked]))
-        yield from log_p.T[: len(positions) - first]
+    return map_rows(some, len(positions), (_PAIRS, _PAIRS), IN_TURN, padded=False)

@@ -15,8 +15,8 @@ import xarray as xr
 
 from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.approximations.table import APPROXIMATIONS
+from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.mode import Mode
-from pymc_bpls.engine.refits import Engine
 from pymc_bpls.errors import ApproximationError, BPLSError, CriterionError, ModeError
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.model.table import Labeled
@@ -24,7 +24,7 @@ from pymc_bpls.montecarlo.averages import Weighted
 from pymc_bpls.montecarlo.bridge import LogRatio, Proposal, bridge
 from pymc_bpls.montecarlo.nuts import LEAST_ESS, named_draws, sample
 from pymc_bpls.montecarlo.other_modes import unvisited_modes
-from pymc_bpls.montecarlo.psis import GOOD_K, importance_draws, log_densities, log_liks
+from pymc_bpls.montecarlo.psis import GOOD_K, importance_draws, log_densities
 
 _FEWEST_DRAWS = 50
 
@@ -147,10 +147,11 @@ def _few_draws(n: int) -> list[str]:
 
 def _log_ratio(engine: Engine, labeled: Labeled, first: np.ndarray, second: np.ndarray) -> LogRatio:
     """log Z_2 − log Z_1 from draws (chain, draw, q) of p_1 and p_2: their density ratio is p(D | θ)."""
-    ratios = [
-        log_liks(engine, labeled, theta.reshape(-1, theta.shape[-1])).reshape(theta.shape[:2]) for theta in (first, second)
-    ]
-    return bridge(*ratios)
+
+    def ratios(theta: np.ndarray) -> np.ndarray:
+        return engine.log_lik_labeled(labeled, theta.reshape(-1, theta.shape[-1])).reshape(theta.shape[:2])
+
+    return bridge(ratios(first), ratios(second))
 
 
 def _log_evidence(engine: Engine, labeled: Labeled, draws: np.ndarray, rng: np.random.Generator) -> LogRatio:

@@ -14,7 +14,7 @@ import xarray as xr
 from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.approximations.table import APPROXIMATIONS
 from pymc_bpls.compute.threads import for_matrices_of
-from pymc_bpls.engine.refits import Engine
+from pymc_bpls.engine.engine import Engine
 from pymc_bpls.errors import warn
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.montecarlo.bridge import LogRatio

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -15,9 +15,7 @@ import numpy as np
 
 from pymc_bpls.approximations.predictive import Predictive
 from pymc_bpls.compute.compiler import Compiler
-from pymc_bpls.compute.library import Store
-from pymc_bpls.engine.joint import JointDensity, JointEngine
-from pymc_bpls.engine.refits import Engine
+from pymc_bpls.engine.engine import Engine
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.model.density import Density
 from pymc_bpls.model.table import Labeled
@@ -76,19 +74,18 @@ class OneEngine:
 
 @dataclass(frozen=True)
 class EngineForEachD:
-    """Engines in which D is one row (`engine.joint`), made from the `table`'s when they are asked for.
+    """Engines in which D is one row (`model.joint`), made from the `table`'s when they are asked for.
 
-    `stores` holds what was compiled for each size of D, `last` the predictions for the last few D.
+    `last` holds the predictions for the last few D.
     """
 
     table: Engine
     name: str
-    stores: dict[int, Store] = field(default_factory=dict)
     last: deque[tuple[Labeled, Predictive]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
 
     @property
     def compiler(self) -> Compiler:
-        """The table's, whose log and announcements the others share."""
+        """The table's, which the others share."""
         return self.table.compiler
 
     def of(self, labeled: Labeled) -> Predictive:
@@ -103,20 +100,9 @@ class EngineForEachD:
         for known, predictive in self.last:
             if np.array_equal(known.positions, labeled.positions) and np.array_equal(known.codes, labeled.codes):
                 return predictive
-        order = np.argsort(labeled.positions)
-        D = Labeled(labeled.positions[order], labeled.codes[order], labeled.weights)
-        density = self.table.density
-        outside = np.setdiff1d(density.data[0], D.positions)
-        held = {item.name: getattr(density, item.name) for item in fields(Density)}
-        joint = JointDensity(**{**held, "data": (outside,)}, labeled=D)
-        compiler = Compiler(self.stores.setdefault(len(D), Store()), self._announce, self.compiler.log)
-        predictive = Predictive(JointEngine(joint, compiler, self.table.chunk_bytes))
+        predictive = Predictive(self.table.for_whole(labeled))
         self.last.append((labeled, predictive))
         return predictive
-
-    def _announce(self, text: str) -> None:
-        if self.compiler.announce is not None:
-            self.compiler.announce(text)
 
     def alike(self, labeled: Labeled, positions: np.ndarray) -> list[np.ndarray]:
         """Rows of D, and rows outside it."""
@@ -124,10 +110,8 @@ class EngineForEachD:
         return [np.flatnonzero(part) for part in (inside, ~inside) if part.any()]
 
     def change(self, do: Callable[[Engine], Engine]) -> EngineForEachD:
-        """With another table's engine; what was made for another table is dropped."""
-        table = do(self.table)
-        same = table.density is self.table.density
-        return replace(self, table=table, stores=self.stores if same else {}, last=deque(maxlen=_REMEMBERED))
+        """With another table's engine."""
+        return replace(self, table=do(self.table), last=deque(maxlen=_REMEMBERED))
 
 
 def refuse_weight(density: Density, name: str, weight: Any) -> None:

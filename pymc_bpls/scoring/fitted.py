@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pymc_bpls.approximations.predictive import Predictive
+from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.mode import Mode
-from pymc_bpls.engine.refits import Engine
 from pymc_bpls.model.table import Labeled
 
 

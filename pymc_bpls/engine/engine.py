@@ -1,0 +1,251 @@
+"""The engine: verified modes, refits, log-likelihoods and derivatives of one model on one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pymc_bpls.compute.chunks import map_rows
+from pymc_bpls.compute.compiler import Compiler, Kernel
+from pymc_bpls.compute.threads import IN_TURN, for_matrices_of
+from pymc_bpls.engine import kernels
+from pymc_bpls.engine.affine_rows import AffineRows
+from pymc_bpls.engine.failures import Derivatives
+from pymc_bpls.engine.hessian_check import Route
+from pymc_bpls.engine.mode import Mode, find_mode
+from pymc_bpls.engine.refits import Refits, Shared, refit_affine, refit_by_autodiff
+from pymc_bpls.engine.separable_priors import SeparablePrior, find_separable
+from pymc_bpls.errors import ModeError
+from pymc_bpls.model.density import Density
+from pymc_bpls.model.joint import joint_density
+from pymc_bpls.model.table import Labeled
+
+CHUNK_BYTES = 256 * 2**20
+_ROWS_AT_ONCE = 1024
+_PAIRS_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Everything numerical about one model on one table, in its unconstrained parameters θ ∈ R^q.
+
+    With row log-likelihoods ℓ_j(θ) = log p(y_j | x_j, θ), ℓ_D = Σ w_j ℓ_j over the rows of D, and the prior density π of θ with
+    the log-Jacobian of PyMC's transforms, all objectives are S(θ) = k ℓ_D(θ) [+ ℓ_i(θ)] [+ log π(θ)]. D is given as a
+    `Labeled`: row positions in the table, class codes and weights. Code is compiled once for the model's structure and each
+    padded size of D, and serves other tables of the same structure.
+
+    Parameters
+    ----------
+    density : Density
+        The model's log-density on its table.
+    compiler : Compiler
+        Runs what is compiled, and keeps the record of it.
+    chunk_bytes : int, default 256 MiB
+        Memory for the candidates that are refitted together.
+    affine : bool, default True
+        Whether linear predictors are made use of where rows have them; without it, all derivatives are taken in θ.
+    route : Route
+        Whether Hessians by autodiff can be trusted, found at the first one.
+    """
+
+    density: Density
+    compiler: Compiler
+    chunk_bytes: int = CHUNK_BYTES
+    affine: bool = True
+    route: Route = field(default_factory=Route)
+
+    def _run(self, kernel: Kernel, *arrays: Any, **static: Any) -> Any:
+        return self.compiler(kernel, self.density.structure, *arrays, **static)
+
+    @cached_property
+    def affine_rows(self) -> AffineRows | None:
+        """The density in its linear predictors, where rows have few."""
+        if not self.affine or self.density.structure.affine_map is None:
+            return None
+        return AffineRows(self.density, self.compiler)
+
+    @cached_property
+    def separable_prior(self) -> SeparablePrior | None:
+        """The prior as a quadratic plus functions of single coefficients, where rows have linear predictors and it is that."""
+        return None if self.affine_rows is None else find_separable(self.affine_rows)
+
+    def for_whole(self, labeled: Labeled) -> Engine:
+        """Where rows depend on each other: an engine whose density takes D as a whole, and the other rows beside it."""
+        return replace(self, density=joint_density(self.density, labeled), route=Route())
+
+    def fit(
+        self,
+        labeled: Labeled,
+        start: np.ndarray | None = None,
+        *,
+        k: int = 1,
+        prior: bool = True,
+        extra: tuple[int, int] | None = None,
+    ) -> Mode:
+        """The verified mode of S = k ℓ_D [+ ℓ_i] [+ log π].
+
+        Parameters
+        ----------
+        labeled : Labeled
+            D.
+        start : array_like, shape (q,), optional
+            Where to start; the model's own start by default.
+        k : int, default 1
+            How often D counts: 1 for the posterior, 2 for the pseudo posterior predictive.
+        prior : bool, default True
+            Whether log π is part of S.
+        extra : tuple of int, optional
+            (row, class) of a candidate i.
+
+        Returns
+        -------
+        Mode
+            `theta` (q,), S there, the `hessian` −∇²S (q, q) and its `log_det`, and Laplace's `log_integral` of exp S.
+
+        Raises
+        ------
+        ModeError
+            There is no trustworthy mode: the parameters to blame are named.
+
+        Examples
+        --------
+        >>> import numpy as np, pymc as pm, pymc_bpls as bpls
+        >>> with pm.Model() as model:
+        ...     beta = pm.Normal("beta", 0, 1)
+        ...     label = pm.Bernoulli("label", logit_p=np.array([1.0, 2.0, -1.0, 0.5]) * beta, observed=[1, 1, 0, -1])
+        >>> pls = bpls.BPLS(model)
+        >>> engine, labeled = pls.engine, pls._problem.labeled
+        >>> mode = engine.fit(labeled, k=2)
+        >>> value, gradient, curvature = engine.derivatives(labeled, k=2)(mode.theta)
+        >>> bool(np.abs(gradient).max() < 1e-8), bool(np.isclose(value, mode.value))
+        (True, True)
+        >>> engine.log_lik(mode.theta, np.array([3])).shape
+        (1, 2)
+        """
+        held = labeled if extra is None else labeled.with_rows(np.array([extra[0]]), np.array([extra[1]]), 1.0 / k)
+        with for_matrices_of(self.density.dimension):
+            return find_mode(
+                self.derivatives(held, k=k, prior=prior),
+                self.density.start if start is None else start,
+                self.density.parameters.labels,
+                prior=prior,
+                n_rows=len(held),
+                not_finite=self.density.not_finite,
+            )
+
+    def derivatives(self, labeled: Labeled, *, k: float = 1, prior: bool = True) -> Derivatives:
+        """S = k ℓ_D [+ log π] with its derivatives: a function of θ (q,) that returns S(θ), ∇S (q,) and −∇²S (q, q)."""
+        if self.affine_rows is not None:
+            return self.affine_rows.derivatives(self.affine_rows.labeled_block(labeled, k), prior)
+        rows = self.density.labeled_rows(labeled, k)
+
+        def at(theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+            if self.route.apart:
+                value, gradient = self._run(kernels.value_gradient, theta, rows, prior=prior)
+                return float(value), gradient, self._run(kernels.curvature_by_columns, theta, rows, prior=prior)
+            value, gradient, curvature = self._run(kernels.value_gradient_curvature, theta, rows, prior=prior)
+            return float(value), gradient, curvature
+
+        self.route.check(at, self.density.start)
+        return at
+
+    def log_lik(self, theta: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """ℓ_j(θ) of every class for rows of the table, at θ (q,): shape (rows, K)."""
+        return self.map_positions(kernels.log_lik_classes, positions, theta)
+
+    def log_lik_pairs(self, theta: np.ndarray, positions: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """ℓ_j(θ) of pairs (row, class), at each θ of (S, q): shape (pairs, S)."""
+
+        def some(pairs: np.ndarray) -> np.ndarray:
+            return self._run(kernels.log_lik_pairs, theta, codes[pairs], self.density.take(positions[pairs]))
+
+        return map_rows(some, len(positions), (_PAIRS_AT_ONCE, _PAIRS_AT_ONCE), IN_TURN)
+
+    def log_lik_labeled(self, labeled: Labeled, theta: np.ndarray) -> np.ndarray:
+        """ℓ_D at each θ of (S, q): shape (S,)."""
+        return self._run(kernels.log_lik_labeled, theta, self.density.labeled_rows(labeled))
+
+    def log_prior(self, theta: np.ndarray) -> np.ndarray:
+        """log π at each θ of (S, q): shape (S,)."""
+        return self._run(kernels.log_prior, theta)
+
+    def map_positions(
+        self, kernel: Kernel, positions: np.ndarray, *arrays: Any, codes: np.ndarray | None = None, **static: Any
+    ) -> np.ndarray:
+        """`kernel(structure, *arrays, rows)`, or with the rows' `codes` before `rows`, for rows of the table in pieces."""
+        if not len(positions):  # the shape is that for any row
+            codes = None if codes is None else np.zeros(1, dtype=int)
+            return self.map_positions(kernel, np.zeros(1, dtype=int), *arrays, codes=codes, **static)[:0]
+
+        def some(rows: np.ndarray) -> np.ndarray:
+            coded = () if codes is None else (codes[rows],)
+            return self._run(kernel, *arrays, *coded, self.density.take(positions[rows]), **static)
+
+        size = min(_ROWS_AT_ONCE, 1 << (len(self.density.data[0]) - 1).bit_length())
+        return map_rows(some, len(positions), (size, size))
+
+    def refit(
+        self, labeled: Labeled, positions: np.ndarray, codes: np.ndarray, start: Mode, *, k: int = 1, prior: bool = True
+    ) -> Refits:
+        """The modes of S_i = k ℓ_D + ℓ_i [+ log π] for many candidates i, and the terms of S_i there.
+
+        Parameters
+        ----------
+        labeled : Labeled
+            D.
+        positions, codes : ndarray of int, shape (pairs,)
+            Row and class of each candidate.
+        start : Mode
+            The mode of k ℓ_D [+ log π], which all of them start from.
+        k, prior
+            As in `fit`.
+
+        Returns
+        -------
+        Refits
+            Terms of shape (pairs,): `log_lik_labeled` ℓ_D, `log_lik_pseudo` ℓ_i, `log_prior`, `log_det` of −∇²S_i, `converged`;
+            and `theta` (pairs, q). A candidate that is lost in the batch is tried again by itself; where that has no mode
+            either, its terms are NaN.
+        """
+        shared = Shared(labeled, k, prior, start, self.chunk_bytes)
+        if self.route.apart:
+            m = len(positions)
+            a, b, c, d = np.full((4, m), np.nan)
+            refits = Refits(a, b, c, d, np.zeros(m, dtype=bool), np.tile(start.theta, (m, 1)))
+            return self._retry(refits, shared, positions, codes)
+        with for_matrices_of(self.density.dimension):
+            if self.affine_rows is not None:
+                refits = refit_affine(self.affine_rows, shared, positions, codes)
+            else:
+                refits = refit_by_autodiff(self.density, self.compiler, shared, positions, codes)
+        return self._retry(refits, shared, positions, codes)
+
+    def _retry(self, refits: Refits, shared: Shared, positions: np.ndarray, codes: np.ndarray) -> Refits:
+        """Candidates that the batch lost, one by one; those without a mode have NaN terms and `converged` False."""
+        lost = np.flatnonzero(~refits.converged)
+        if not lost.size:
+            return refits
+        refits = Refits(*(np.array(values) for values in vars(refits).values()))
+        for i in lost:
+            pair, values = (int(positions[i]), int(codes[i])), np.full(4, np.nan)
+            try:
+                mode = self.fit(shared.labeled, shared.start.theta, k=shared.k, prior=shared.prior, extra=pair)
+            except ModeError:
+                pass
+            else:
+                values = np.array([*self.terms(mode.theta, shared.labeled, *pair), mode.log_det])
+                refits.theta[i], refits.converged[i] = mode.theta, True
+            refits.log_lik_labeled[i], refits.log_lik_pseudo[i], refits.log_prior[i], refits.log_det[i] = values
+        return refits
+
+    def terms(self, theta: np.ndarray, labeled: Labeled, position: int, code: int) -> tuple[float, float, float]:
+        """ℓ_D, ℓ_i and log π at θ (q,) of a candidate i with a class."""
+        positions, codes = np.array([position]), np.array([code])
+        if self.affine_rows is not None:
+            return self.affine_rows.terms(theta, labeled, self.affine_rows.block(positions, codes, np.ones(1)))
+        pair = self.density.rows(positions, codes, np.ones(1))
+        values = self._run(kernels.terms, theta, self.density.labeled_rows(labeled), pair)
+        return float(values[0]), float(values[1]), float(values[2])

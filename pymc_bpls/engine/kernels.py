@@ -1,0 +1,132 @@
+"""What the engine compiles: the log-density of a model and its derivatives, for many rows, parameters or candidates at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from pymc_bpls.engine.batched_newton import Function, maximise, with_derivatives
+from pymc_bpls.model.structure import Rows, Structure
+
+_THETAS_AT_ONCE = 256
+
+
+def log_lik_classes(structure: Structure, theta: jax.Array, rows: Any) -> jax.Array:
+    """Log-likelihoods of every class."""
+    return structure.log_lik_classes(theta, rows)
+
+
+def log_lik_pairs(structure: Structure, theta: jax.Array, codes: jax.Array, rows: Any) -> jax.Array:
+    """Log-likelihoods of pairs over draws."""
+    return jax.vmap(structure.log_lik, (0, None, None))(theta, codes, rows).T
+
+
+def log_lik_labeled(structure: Structure, theta: jax.Array, rows: Rows) -> jax.Array:
+    """Log-likelihood of D over draws."""
+
+    def at(theta: jax.Array) -> jax.Array:
+        return rows.weights @ structure.log_lik(theta, rows.codes, rows.inputs)
+
+    return jax.lax.map(at, theta, batch_size=_THETAS_AT_ONCE)
+
+
+def log_prior(structure: Structure, theta: jax.Array) -> jax.Array:
+    """Log prior over draws."""
+    return jax.vmap(structure.log_prior)(theta)
+
+
+def log_prior_and_gradient(structure: Structure, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Log prior and its gradient."""
+    return jax.vmap(jax.value_and_grad(structure.log_prior))(theta)
+
+
+def log_prior_hessian(structure: Structure, theta: jax.Array) -> jax.Array:
+    """Hessian of the log prior."""
+    return jax.vmap(jax.hessian(structure.log_prior))(theta)
+
+
+def design(structure: Structure, theta: jax.Array, rows: Any) -> tuple[jax.Array, jax.Array]:
+    """Design matrices of linear predictors."""
+    affine_map = structure.affine_map
+    assert affine_map is not None
+    eta = affine_map.eta
+
+    def of_row(row: Any) -> tuple[jax.Array, jax.Array]:
+        one = tuple(values[None] for values in row)
+        matrix = jax.jacrev(eta)(theta, *one)
+        return matrix, eta(theta, *one) - matrix @ theta
+
+    return jax.vmap(of_row)(rows)
+
+
+def log_lik_at(structure: Structure, eta: jax.Array, codes: jax.Array, *inputs: jax.Array) -> jax.Array:
+    """Log-likelihoods by linear predictors."""
+    return jax.vmap(structure.log_lik_at)(eta, codes, *inputs)
+
+
+def derivatives_at(structure: Structure, eta: jax.Array, codes: jax.Array, *inputs: jax.Array) -> tuple[jax.Array, ...]:
+    """Log-likelihoods by linear predictors, with gradients and Hessians."""
+    g, gradient = structure.log_lik_at, jax.jacfwd(structure.log_lik_at)
+    hessian = jax.jacfwd(gradient)
+    return jax.vmap(lambda *row: (g(*row), gradient(*row), hessian(*row)))(eta, codes, *inputs)
+
+
+def gradient_at(structure: Structure, eta: jax.Array, codes: jax.Array, *inputs: jax.Array) -> jax.Array:
+    """Gradients of log-likelihoods by linear predictors."""
+    return jax.vmap(jax.jacfwd(structure.log_lik_at))(eta, codes, *inputs)
+
+
+def log_density(structure: Structure, parts: list[tuple[float, Rows]], *, prior: bool) -> Function:
+    """Σ k ℓ over groups (k, rows), plus log π, as a function of θ with its derivatives; for kernels, none itself."""
+    return with_derivatives(lambda theta: structure.log_density(theta, parts, prior=prior))
+
+
+def hessian_by_columns(function: Function, theta: jax.Array) -> jax.Array:
+    """The Hessian at θ, one column after the other; for kernels, none itself."""
+    gradient = jax.grad(function.value)
+    return jax.lax.map(lambda v: jax.jvp(gradient, (theta,), (v,))[1], jnp.eye(theta.shape[0]))
+
+
+def value_gradient_curvature(structure: Structure, theta: jax.Array, rows: Rows, *, prior: bool) -> tuple[jax.Array, ...]:
+    """Log-density, gradient and Hessian."""
+    function = log_density(structure, [(1.0, rows)], prior=prior)
+    return function.value(theta), function.gradient(theta), function.curvature(theta)
+
+
+def value_gradient(structure: Structure, theta: jax.Array, rows: Rows, *, prior: bool) -> tuple[jax.Array, ...]:
+    """Log-density and gradient."""
+    function = log_density(structure, [(1.0, rows)], prior=prior)
+    return function.value(theta), function.gradient(theta)
+
+
+def curvature_by_columns(structure: Structure, theta: jax.Array, rows: Rows, *, prior: bool) -> jax.Array:
+    """Hessian of the log-density, column by column."""
+    return -hessian_by_columns(log_density(structure, [(1.0, rows)], prior=prior), theta)
+
+
+def terms(structure: Structure, theta: jax.Array, rows: Rows, pair: Rows) -> tuple[jax.Array, ...]:
+    """Terms of a candidate."""
+    labeled, pseudo = (part.weights @ structure.log_lik(theta, part.codes, part.inputs) for part in (rows, pair))
+    return labeled, pseudo, structure.log_prior(theta)
+
+
+def refits(
+    structure: Structure, start: jax.Array, log_det: jax.Array, pairs: Rows, rows: Rows, *, k: int, prior: bool
+) -> tuple[jax.Array, ...]:
+    """Refits of candidates."""
+
+    def one(pair: Rows) -> tuple[jax.Array, ...]:
+        candidate = jax.tree.map(lambda array: array[None], pair)
+        end = maximise(log_density(structure, [(float(k), rows), (1.0, candidate)], prior=prior), start, log_det)
+        return (
+            rows.weights @ structure.log_lik(end.theta, rows.codes, rows.inputs),
+            structure.log_lik_row(end.theta, pair.codes, pair.inputs),
+            structure.log_prior(end.theta),
+            end.log_det,
+            end.done & ~end.lost & jnp.isfinite(end.value),
+            end.theta,
+        )
+
+    return jax.vmap(one)(pairs)

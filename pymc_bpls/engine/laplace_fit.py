@@ -1,0 +1,89 @@
+"""Laplace's approximation of the posterior as the user sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.linalg
+import xarray as xr
+
+from pymc_bpls.engine.mode import Mode, condition_number
+from pymc_bpls.text.summary import Summary
+
+_SHOWN = 15
+
+
+@dataclass(frozen=True, repr=False)
+class LaplaceFit:
+    """The Gaussian approximation of the posterior of θ given D at its mode; `print` it first.
+
+    Attributes
+    ----------
+    mode : xarray.Dataset
+        The free variables at the mode of the *unconstrained* density (with Jacobian), on their own scale.
+    unconstrained : xarray.DataArray, shape (parameter,)
+        The mode itself.
+    hessian : xarray.DataArray, shape (parameter, parameter_bis)
+        −∇² of the log-posterior there.
+    log_evidence : float or None
+        Laplace's log p(D); None under an improper prior.
+    converged : bool
+    diagnostics : dict
+        Newton decrement, steps, condition number of the scaled Hessian.
+    """
+
+    mode: xr.Dataset
+    unconstrained: xr.DataArray
+    hessian: xr.DataArray
+    log_evidence: float | None
+    converged: bool
+    diagnostics: dict[str, float]
+
+    def __str__(self) -> str:
+        return str(self._summary())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return self._summary()._repr_html_()
+
+    def _summary(self) -> Summary:
+        """What to trust it for, and mode and standard deviation (of H⁻¹) of each unconstrained parameter."""
+        evidence = "none (improper prior)" if self.log_evidence is None else f"{self.log_evidence:.3f}"
+        factor = scipy.linalg.cholesky(self.hessian.to_numpy(), lower=True)
+        sd = np.linalg.norm(scipy.linalg.solve_triangular(factor, np.eye(len(factor)), lower=True), axis=0)
+        table = pd.DataFrame(
+            {"mode": self.unconstrained.to_numpy().round(3), "sd": sd.round(3)},
+            index=pd.Index(self.unconstrained["parameter"].to_numpy(), name="unconstrained parameter"),
+        )
+        hidden = len(table) - _SHOWN
+        sentences = [
+            f"LaplaceFit of {len(table)} parameters: log evidence {evidence}, {'' if self.converged else 'not '}converged",
+            *([f"{hidden} more parameters are in unconstrained and hessian."] if hidden > 0 else []),
+            f"Newton decrement {self.diagnostics['decrement']:.1e} after {self.diagnostics['steps']:.0f} steps, condition "
+            f"number {self.diagnostics['condition']:.1e}. Variables on their own scale are in mode.",
+        ]
+        return Summary(sentences, table[:_SHOWN])
+
+
+def as_fit(mode: Mode, named: xr.Dataset, labels: Sequence[str], log_evidence: float | None) -> LaplaceFit:
+    """A mode as the user sees it."""
+    coords: dict[str, Any] = {"parameter": list(labels)}
+    return LaplaceFit(
+        mode=named,
+        unconstrained=xr.DataArray(mode.theta, dims="parameter", coords=coords),
+        hessian=xr.DataArray(
+            mode.hessian, dims=("parameter", "parameter_bis"), coords={**coords, "parameter_bis": list(labels)}
+        ),
+        log_evidence=log_evidence,
+        converged=True,
+        diagnostics={
+            "decrement": mode.decrement,
+            "steps": float(mode.steps),
+            "condition": condition_number(mode.hessian),
+        },
+    )

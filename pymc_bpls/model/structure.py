@@ -1,0 +1,82 @@
+"""The log-density of a model as JAX functions of θ ∈ R^q: what depends on its structure alone, and not on its table.
+
+log p(y, θ) = Σ_j w_j ℓ_j(θ) + log π(θ), with ℓ_j(θ) = log p(y_j | x_j, θ) and log π the prior density of θ *with* the
+log-Jacobian of PyMC's transforms. Rows come as arguments, so that what is compiled of these functions serves any table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pymc_bpls.compute.library import Store
+from pymc_bpls.model.affine_maps import AffineMap
+
+
+class Rows(NamedTuple):
+    """Rows as JAX functions take them: weights (n,), class codes (n,) and the model's row inputs."""
+
+    weights: Any
+    codes: Any
+    inputs: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """`row(theta, label, *inputs)` is ℓ of one row, its inputs with leading dimension 1; `priors(theta)` the terms of log π.
+
+    `class_values` stand for the class codes, `affine_map` gives the rows' linear predictors where they have few, and `store`
+    holds what was compiled.
+    """
+
+    row: Callable[..., jax.Array]
+    priors: Callable[..., Any]
+    class_values: np.ndarray
+    affine_map: AffineMap | None
+    store: Store = field(default_factory=Store)
+
+    @property
+    def shared(self) -> Any:
+        """Arrays of the table that every row needs: none, where rows are independent."""
+        return ()
+
+    def sharing(self, shared: Any) -> Structure:
+        """The same functions with these arrays."""
+        return self
+
+    def log_prior(self, theta: jax.Array) -> jax.Array:
+        """log π(θ)."""
+        return sum((term.sum() for term in map(jnp.asarray, self.priors(theta))), jnp.zeros(()))
+
+    def log_lik_row(self, theta: jax.Array, code: jax.Array, row: Any) -> jax.Array:
+        """ℓ(θ) of one row with class `code`."""
+        label = jnp.asarray(self.class_values)[code][None]
+        return self.row(theta, label, *(values[None] for values in row))
+
+    def log_lik(self, theta: jax.Array, codes: jax.Array, rows: Any) -> jax.Array:
+        """ℓ_j(θ) for each row j, shape (rows,)."""
+        return jax.vmap(self.log_lik_row, in_axes=(None, 0, 0))(theta, codes, rows)
+
+    def log_lik_classes(self, theta: jax.Array, rows: Any) -> jax.Array:
+        """ℓ_j(θ) of every class y for each row j, shape (rows, K)."""
+        codes = jnp.arange(len(self.class_values))
+        of_row = jax.vmap(self.log_lik_row, in_axes=(None, 0, None))
+        return jax.vmap(of_row, in_axes=(None, None, 0))(theta, codes, rows)
+
+    def log_lik_at(self, eta: jax.Array, code: jax.Array, *inputs: jax.Array) -> jax.Array:
+        """ℓ of one row with class `code` as a function g of its linear predictors η (p,)."""
+        assert self.affine_map is not None
+        label = jnp.asarray(self.class_values)[code][None]
+        return self.affine_map.log_lik(eta, label, *(values[None] for values in inputs))
+
+    def log_density(self, theta: jax.Array, parts: Sequence[tuple[float, Rows]], *, prior: bool) -> jax.Array:
+        """Σ k Σ_j w_j ℓ_j(θ) over groups (k, rows), plus log π(θ)."""
+        total = jnp.zeros(()) if not prior else self.log_prior(theta)
+        for k, rows in parts:
+            total += k * (rows.weights @ self.log_lik(theta, rows.codes, rows.inputs))
+        return total
