@@ -185,6 +185,7 @@ def walk(X, y):
     return bpls.BPLS(model, classes=[0, 1])
 
 
+@pytest.mark.filterwarnings("ignore::pymc_bpls.BPLSWarning")
 @pytest.mark.parametrize("declare", (logistic, walk))
 @pytest.mark.parametrize(
     "use",
@@ -199,9 +200,7 @@ def test_compiled_code_keeps_no_table_alive(declare, use):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(14, 2))
     pls = declare(X, np.where(np.arange(14) < 8, rng.integers(0, 2, 14), -1))
-    with np.testing.suppress_warnings() as quiet:
-        quiet.filter(bpls.BPLSWarning)
-        use(pls)
+    use(pls)
     density = pls._problem.density
     held = [weakref.ref(array) for array in (*density.data, X)]
     if declare is logistic:
