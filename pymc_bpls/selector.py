@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import xarray as xr
 
+from pymc_bpls.arguments import check
 from pymc_bpls.audit.along import ALONG, AuditAlong, audit_track
 from pymc_bpls.audit.forms import AUDITED, read_forms
 from pymc_bpls.audit.make import Bench, make_audit, nothing_to_audit
@@ -153,6 +154,7 @@ class PseudoLabelSelector(ABC):
         ModeError
             D has no mode under this criterion, for instance without the prior where rows are separated.
         """
+        check(chunk_bytes=chunk_bytes, random_seed=random_seed)
         settings = find_settings(criterion, approximation, expansion, labels, random_seed)
         scorer = self._scorer
         if chunk_bytes is not None:
@@ -225,6 +227,7 @@ class PseudoLabelSelector(ABC):
             "rule", "scores", "refused", "interrupted" or "failed"), `stop_rule` where one ended it, `verdict` and the settings.
             `run.to_netcdf(path)` writes all of it, `xarray.open_datatree(path)` reads it.
         """
+        check(random_seed=random_seed)
         settings = _for_runs(find_settings(criterion, approximation, expansion, labels, random_seed))
         refuse_weight(self._problem.density, self._problem.name, pseudo_weight)
         scorer, test_set = read_test(test, self._scorer)
@@ -309,6 +312,7 @@ class PseudoLabelSelector(ABC):
         >>> longer.attrs["stop_reason"], longer["history"].sizes["step"]
         ('MaxRounds: 5 rounds are done', 5)
         """
+        check(random_seed=random_seed)
         saved = read_run(run, self._problem)
         check_model_rule(saved.settings.model_rule, self._model_rule)
         made_by = replace(saved.settings, model_rule=self._model_rule)
@@ -374,6 +378,7 @@ class PseudoLabelSelector(ABC):
         BPLSError
             The sampler failed; its own words are passed on.
         """
+        check(random_seed=random_seed)
         chosen = find_exact(criterion)
         rng = np.random.default_rng(random_seed)
         by = find_method(method, draws, tune, chains, nuts_sampler, absolute, rng, **sample_kwargs)
@@ -424,8 +429,7 @@ class PseudoLabelSelector(ABC):
         forms = read_forms(self._audited if criteria is None else criteria)
         if exact is not None and exact_kwargs:
             raise CriterionError(f"exact= is given, and so is {', '.join(exact_kwargs)}=. Leave one of them out.")
-        if not (isinstance(top, int | np.integer) and top >= 1):
-            raise CriterionError(f"top={top} is no number of candidates. Give 1 or more.")
+        check(top=top, random_seed=random_seed)
         rng = np.random.default_rng(random_seed)
         labeled, candidates = self._problem.labeled, self._problem.table.candidates
         self._needs_candidates()
@@ -492,8 +496,7 @@ class PseudoLabelSelector(ABC):
             The run is not one of this model's table, or has no round to audit.
         """
         forms = read_forms(criteria)
-        if not (isinstance(every, int | np.integer) and every >= 1):
-            raise CriterionError(f"every={every} is no number of rounds. Give 1 or more.")
+        check(every=every, random_seed=random_seed)
         rng = np.random.default_rng(random_seed)
         method = find_method("psis, else nuts", draws, tune, chains, nuts_sampler, self._by_level, rng, progressbar=False)
         track, seed = read_track(run, self._scorer, labels), int(rng.integers(2**31))

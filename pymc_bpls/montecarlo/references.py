@@ -15,6 +15,7 @@ import xarray as xr
 
 from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.approximations.table import APPROXIMATIONS
+from pymc_bpls.arguments import check
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.mode import Mode
 from pymc_bpls.errors import ApproximationError, BPLSError, CriterionError, ModeError
@@ -179,11 +180,12 @@ def find_method(
     **sample_kwargs: Any,
 ) -> Method:
     """A method by its name, with its options; seeds are drawn from `rng`."""
-    sizes = {"draws": draws, "chains": chains}
-    wrong = [f"{name}={size}" for name, size in sizes.items() if not isinstance(size, int | np.integer) or size < 1]
-    if wrong or draws * chains < _FEWEST_DRAWS:
-        what = wrong[0] if wrong else f"draws={draws} in chains={chains}"
-        raise CriterionError(f"{what} is too few to say anything about errors. Take {_FEWEST_DRAWS} draws or more in all.")
+    check(draws=draws, tune=tune, chains=chains)
+    if draws * chains < _FEWEST_DRAWS:
+        raise CriterionError(
+            f"draws={draws} in chains={chains} is too few to say anything about errors. "
+            f"Take {_FEWEST_DRAWS} draws or more in all."
+        )
     seeds = tuple(int(seed) for seed in np.random.default_rng(rng).integers(2**31, size=3))
     options = {"draws": draws, "tune": tune, "chains": chains, **sample_kwargs}
     if nuts_sampler is not None:

@@ -11,12 +11,12 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
+from pymc_bpls.arguments import number, require
 from pymc_bpls.errors import CriterionError
 
 
@@ -149,8 +149,8 @@ class Hurwicz(CombiningRule):
     alpha: float
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.alpha, Real | np.number) and 0 <= self.alpha <= 1):
-            raise CriterionError(f"Hurwicz({self.alpha}) has no degree of optimism. Give a number from 0 (min) to 1 (max).")
+        refusal = "Hurwicz({value!r}) has no degree of optimism. Give a number from 0 (min) to 1 (max)."
+        require(self.alpha, number(lambda value: 0 <= value <= 1), refusal)
 
     @property
     def name(self) -> str:

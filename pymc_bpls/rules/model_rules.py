@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 
-from pymc_bpls.errors import CriterionError
+from pymc_bpls.arguments import number, require
 
 
 class Members(NamedTuple):
@@ -163,8 +162,8 @@ class Penalised(ModelRule):
     weight: float
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.weight, Real | np.number) and 0 <= self.weight < np.inf):
-            raise CriterionError(f"Penalised({self.weight}) is no price of a parameter. Give a number, 0 or more.")
+        refusal = "Penalised({value!r}) is no price of a parameter. Give a number, 0 or more."
+        require(self.weight, number(lambda value: value >= 0), refusal)
 
     def decide(self, values: np.ndarray, members: Members) -> Decision:
         """The member with the largest penalised value."""

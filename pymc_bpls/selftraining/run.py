@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
 import xarray as xr
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from pymc_bpls.arguments import ARGUMENTS, check, require
 from pymc_bpls.errors import BPLSError, CriterionError, LabelError, RowError, warn
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.scoring.fitted import Fitted
@@ -51,24 +51,22 @@ class Plan:
     held_out: HeldOut | None = None
 
     def __post_init__(self) -> None:
-        if self.rounds is not None and not (isinstance(self.rounds, int | np.integer) and self.rounds >= 0):
-            raise CriterionError(f"rounds={self.rounds} is no number of rounds. Give 0 or more, or None for all.")
-        if not (isinstance(self.batch_size, int | np.integer) and self.batch_size >= 1):
-            raise CriterionError(f"batch_size={self.batch_size} is no number of rows to add. Give 1 or more.")
+        check(rounds=self.rounds, batch_size=self.batch_size)
         if not callable(self.pseudo_weight):
-            self.weight(0.0)
+            check(pseudo_weight=self.pseudo_weight)
 
     def weight(self, score: float) -> float:
         """Of a row that was chosen by this score."""
-        given = self.pseudo_weight(score) if callable(self.pseudo_weight) else self.pseudo_weight
-        if not (isinstance(given, Real | np.number) and np.isfinite(given) and given > 0):
-            what = (
-                f"pseudo_weight= gave {given!r} for the score {score:.4g}, which"
-                if callable(self.pseudo_weight)
-                else (f"pseudo_weight={given}")
-            )
-            raise CriterionError(f"{what} is not a positive number. Use 1 for a full row.")
-        return float(given)
+        if not callable(self.pseudo_weight):
+            return float(self.pseudo_weight)
+        weight = self.pseudo_weight(score)
+        admits, _ = ARGUMENTS["pseudo_weight"]
+        require(
+            weight,
+            admits,
+            f"pseudo_weight= gave {{value!r}} for the score {score:.4g}, which is not a positive number. Use 1 for a full row.",
+        )
+        return float(weight)
 
 
 class Select(Protocol):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, TypeGuard
 
 import numpy as np
 import xarray as xr
 
+from pymc_bpls.arguments import count, number, require
 from pymc_bpls.errors import CriterionError, LabelError, RowError
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.model.table import Labeled
@@ -84,8 +84,7 @@ class MaxRounds(StopRule):
     n: int
 
     def __post_init__(self) -> None:
-        if not _is_count(self.n, least=0):
-            raise CriterionError(f"MaxRounds({self.n!r}) is no number of rounds. Give 0 or more.")
+        require(self.n, count(0), "MaxRounds({value!r}) is no number of rounds. Give 0 or more.")
 
     def __call__(self, history: xr.Dataset) -> str | None:
         """Why to stop, or None."""
@@ -121,8 +120,7 @@ class Threshold(StopRule):
     value: float
 
     def __post_init__(self) -> None:
-        if not _is_finite(self.value):
-            raise CriterionError(f"Threshold({self.value!r}) is no finite number. Give a score of the run's criterion.")
+        require(self.value, number(), "Threshold({value!r}) is no finite number. Give a score of the run's criterion.")
 
     def __call__(self, history: xr.Dataset) -> str | None:
         """Why to stop, or None."""
@@ -167,8 +165,7 @@ class NoGain(StopRule):
     patience: int = 5
 
     def __post_init__(self) -> None:
-        if not _is_count(self.patience, least=1):
-            raise CriterionError(f"NoGain(patience={self.patience!r}) is no number of rounds. Give 1 or more.")
+        require(self.patience, count(1), "NoGain(patience={value!r}) is no number of rounds. Give 1 or more.")
         if isinstance(self.rows, float | int | np.number):
             if not 0 < self.rows < 1:
                 raise CriterionError(f"NoGain(rows={self.rows!r}) is no share of the labeled rows. Give one between 0 and 1.")
@@ -240,8 +237,8 @@ class EvidenceDrop(StopRule):
     by: float
 
     def __post_init__(self) -> None:
-        if not (_is_finite(self.by) and self.by >= 0):
-            raise CriterionError(f"EvidenceDrop({self.by!r}) is no drop of the log evidence. Give nats a row, 0 or more.")
+        refusal = "EvidenceDrop({value!r}) is no drop of the log evidence. Give nats a row, 0 or more."
+        require(self.by, number(lambda value: value >= 0), refusal)
 
     def __call__(self, history: xr.Dataset) -> str | None:
         """Why to stop, or None."""
@@ -340,11 +337,3 @@ def _check_labeled(rows: np.ndarray, labeled: Labeled, what: str) -> None:
     names, counts = np.unique(rows, return_counts=True)
     if (counts > 1).any():
         raise RowError(f"{what} names rows {names[counts > 1][:5].tolist()} more than once. Name each once.")
-
-
-def _is_count(value: Any, least: int) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
-
-
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
