@@ -18,7 +18,7 @@ from pymc_bpls.rules.model_rules import GammaMaximin, ModelRule
 from pymc_bpls.scoring.members import BEST, SetScorer, in_the_name_of
 from pymc_bpls.selector import PseudoLabelSelector
 from pymc_bpls.selftraining.history import History
-from pymc_bpls.selftraining.tree import RunMembers
+from pymc_bpls.selftraining.saved_run import RunMembers
 from pymc_bpls.text.summary import Summary
 
 

@@ -38,8 +38,8 @@ from pymc_bpls.selftraining.resuming import (
     weight_again,
 )
 from pymc_bpls.selftraining.run import ClassBalance, Plan, Run, progress, read_balance, read_test
+from pymc_bpls.selftraining.saved_run import RunMembers, RunSettings, generator_at, read_run, write_run
 from pymc_bpls.selftraining.stop_rules import Stop, read_rules, rows_to_hold_out
-from pymc_bpls.selftraining.tree import RunMembers, RunSettings, generator_at, read_run, write_run
 from pymc_bpls.text.summary import Summary
 
 

@@ -10,7 +10,7 @@ import xarray as xr
 
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.selftraining.tree import RunTables, is_run, read_tables
+from pymc_bpls.selftraining.saved_run import RunTables, is_run, read_tables
 from pymc_bpls.text.numbers import percent
 from pymc_bpls.text.summary import Summary
 

@@ -16,7 +16,7 @@ from pymc_bpls import CriterionError, EvidenceDrop, MaxRounds, NoGain, Threshold
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.compute.library import LIBRARY
 from pymc_bpls.selftraining.run import Run
-from pymc_bpls.selftraining.tree import generator_at
+from pymc_bpls.selftraining.saved_run import generator_at
 
 ENGINES = [name for name, module in (("h5netcdf", "h5netcdf"), ("netcdf4", "netCDF4")) if importlib.util.find_spec(module)]
 N, TEST = 12, np.arange(20, 26)

@@ -18,7 +18,7 @@ from pymc_bpls.audit.steps import audit_step
 from pymc_bpls.audit.track import Track
 from pymc_bpls.montecarlo.references import Method
 from pymc_bpls.selftraining.run import Run, progress
-from pymc_bpls.selftraining.tree import history_dataset
+from pymc_bpls.selftraining.saved_run import history_dataset
 from pymc_bpls.text.attributes import strings
 from pymc_bpls.text.numbers import plus_minus, with_interval
 

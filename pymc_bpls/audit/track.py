@@ -14,7 +14,7 @@ from pymc_bpls.scoring.scorer import Scorer
 from pymc_bpls.scoring.settings import Settings, find_settings
 from pymc_bpls.selftraining.resuming import label_rule_again
 from pymc_bpls.selftraining.run import ClassBalance, Plan
-from pymc_bpls.selftraining.tree import SavedRun, read_run
+from pymc_bpls.selftraining.saved_run import SavedRun, read_run
 
 
 @dataclass(frozen=True)

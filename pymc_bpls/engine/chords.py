@@ -17,8 +17,8 @@ import scipy.linalg
 
 from pymc_bpls.compute.threads import side_by_side
 from pymc_bpls.engine.affine_rows import AffineRows, Block, Objective, Point
-from pymc_bpls.engine.convergence import DECREMENT, converged, well_conditioned
 from pymc_bpls.engine.mode import Mode
+from pymc_bpls.engine.verification import DECREMENT, converged, well_conditioned
 
 _MOST_CHORDS = 10
 _OWN_CHORDS = 3

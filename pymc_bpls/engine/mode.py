@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from pymc_bpls.engine.convergence import ROUNDED_DECREMENT, converged, well_conditioned
 from pymc_bpls.engine.failures import Derivatives, Failure, explain
+from pymc_bpls.engine.verification import ROUNDED_DECREMENT, converged, well_conditioned
 from pymc_bpls.errors import ModeError
 
 _MOST_STEPS = 200

@@ -3,7 +3,7 @@
 All candidates of a chunk start from the mode of k ℓ_D + log π that they share. Where rows have linear predictors
 (`affine_rows`), chord steps come first, with the curvature of the start, and one Newton step usually ends the work (`chords`).
 Any other model takes Newton steps with derivatives in θ by autodiff (`batched_newton`). Both are verified by the same test as
-any mode (`convergence`).
+any mode (`verification`).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from pymc_bpls.model.table import Labeled
 from pymc_bpls.plots.panels import BLUE, COLOURS, FONT, MARKERS, VERMILION, legend_above, panels, tidy
 from pymc_bpls.scoring.fitted import Fitted
 from pymc_bpls.selector import PseudoLabelSelector
-from pymc_bpls.selftraining.tree import read_run
+from pymc_bpls.selftraining.saved_run import read_run
 
 _LEVELS = np.linspace(0, 1, 11)
 _NUMBERED = 12

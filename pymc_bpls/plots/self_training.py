@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.plots.panels import BLUE, COLOURS, FONT, GREY, VERMILION, legend_above, panels_in_pairs, tidy, unit_of
-from pymc_bpls.selftraining.tree import RunTables, is_run, read_tables
+from pymc_bpls.selftraining.saved_run import RunTables, is_run, read_tables
 
 _BAND = 0.2
 _SIZE = (3.8, 2.7)

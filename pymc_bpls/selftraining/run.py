@@ -21,8 +21,8 @@ from pymc_bpls.scoring.settings import Settings
 from pymc_bpls.selftraining.ending import Ending
 from pymc_bpls.selftraining.held_out import HeldOut
 from pymc_bpls.selftraining.history import History, won_and_lost
+from pymc_bpls.selftraining.saved_run import OF_TEST_ROWS, RunMembers, RunSettings, SavedRun, curve_dataset, history_dataset
 from pymc_bpls.selftraining.stop_rules import Stop, first_reason
-from pymc_bpls.selftraining.tree import OF_TEST_ROWS, RunMembers, RunSettings, SavedRun, curve_dataset, history_dataset
 
 
 @dataclass(frozen=True)

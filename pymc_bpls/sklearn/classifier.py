@@ -29,7 +29,7 @@ from pymc_bpls.rules.label_rules import LabelRule
 from pymc_bpls.scoring.criteria import Criterion
 from pymc_bpls.scoring.settings import find_settings
 from pymc_bpls.selftraining.run import Stop
-from pymc_bpls.selftraining.tree import RunTables, read_run, read_tables
+from pymc_bpls.selftraining.saved_run import RunTables, read_run, read_tables
 from pymc_bpls.sklearn.folds import LabeledKFold, encode, read_labels
 from pymc_bpls.text.numbers import plus_minus
 

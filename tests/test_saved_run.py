@@ -11,7 +11,7 @@ import pymc_bpls as bpls
 from pymc_bpls.errors import ModeError
 from pymc_bpls.scoring.criteria import FitCriterion
 from pymc_bpls.selftraining.ending import KINDS
-from pymc_bpls.selftraining.tree import VERSION, read_run, write_run
+from pymc_bpls.selftraining.saved_run import VERSION, read_run, write_run
 
 QUIET = {"progressbar": False}
 TEST = np.arange(20, 26)
