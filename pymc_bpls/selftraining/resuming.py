@@ -24,13 +24,12 @@ def criterion_again(name: str, given: str | Criterion | FitCriterion | None) -> 
     CriterionError
         It is not given and is none of the package's, or another one is given.
     """
-    if given is None:
-        if name not in CRITERIA:
-            raise CriterionError(f'run= holds criterion="{name}", one of your own. Give it again in criterion=.')
-        return name
-    if (given if isinstance(given, str) else given.name) != name:
-        raise CriterionError(f'criterion= is {_told(given)}, and run= holds "{name}". Give that one, or leave it out.')
-    return criterion_again(name, None) if isinstance(given, str) else given
+    if given is not None:
+        _check_name(getattr(given, "name", given), name, "criterion=", "run=")
+        return given
+    if name not in CRITERIA:
+        raise CriterionError(f'run= holds criterion="{name}", one of your own. Give it again in criterion=.')
+    return name
 
 
 def label_rule_again(name: str, given: str | LabelRule | None, what: str = "run=") -> LabelRule:
@@ -41,18 +40,19 @@ def label_rule_again(name: str, given: str | LabelRule | None, what: str = "run=
     CriterionError
         It is not given and is none of the package's, or another one is given.
     """
-    if given is None:
-        try:
-            return find_rule(name)
-        except CriterionError:
-            raise CriterionError(f'{what} holds labels="{name}", a rule of your own. Give it again in labels=.') from None
-    if (given if isinstance(given, str) else given.name) != name:
-        raise CriterionError(f'labels= is {_told(given)}, and {what} holds "{name}". Give that one, or leave it out.')
-    return label_rule_again(name, None, what) if isinstance(given, str) else given
+    if given is not None:
+        rule = find_rule(given)
+        _check_name(rule.name, name, "labels=", what)
+        return rule
+    try:
+        return find_rule(name)
+    except CriterionError:
+        raise CriterionError(f'{what} holds labels="{name}", a rule of your own. Give it again in labels=.') from None
 
 
-def _told(given: Any) -> str:
-    return f'"{given if isinstance(given, str) else given.name}"'
+def _check_name(given: Any, name: str, argument: str, what: str) -> None:
+    if given != name:
+        raise CriterionError(f'{argument} is "{given}", and {what} holds "{name}". Give that one, or leave it out.')
 
 
 def weight_again(kept: float | None, given: Callable[[float], float] | None) -> float | Callable[[float], float]:
