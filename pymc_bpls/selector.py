@@ -409,7 +409,8 @@ class PseudoLabelSelector(ABC):
             The exact values: what `exact("ppp")` returned; a Dataset with `log_ppp`, and `mcse` and `pseudo_label` where
             there are any; or an array of known log PPP in the order of the candidates. By default `exact` is run.
         labels : {"predicted", "all", "expected"} or Hurwicz(alpha), default "predicted"
-            As in `score`; where `exact` says whose values it holds, its classes are taken.
+            As in `score`; where `exact` says whose values it holds, its classes are taken, and a rule of one's own is given
+            again.
         top : int, default 5
             How many of the best are compared as a set.
         random_seed : int or numpy Generator, optional

@@ -247,6 +247,9 @@ def test_a_model_rule_goes_through_a_file_and_no_other_goes_on(middle, three, tm
     for rule in (bpls.SumRule(), bpls.GammaMaximin()):
         with pytest.raises(bpls.CriterionError, match=r"The run selected by Median\(\), and this set selects by"):
             bpls.ModelSet(three, rule).resume(longer, **QUIET)
+    along = middle.audit_along(longer, every=3, criteria=["ppp"], draws=500, random_seed=0, **QUIET)
+    assert along.rounds["step"].to_numpy().tolist() == [0, 3]
+    assert (along.rounds["run_regret"] >= 0).all() and along.tree["exact_run"].sizes["step"] == 4
 
 
 def test_a_model_rule_is_that_of_exact_values_and_of_their_audit(middle, three, tmp_path):
