@@ -61,6 +61,16 @@ class BPLS(PseudoLabelSelector):
     BPLSError
         The model, its labels or its rows cannot be used; the message says which and what to do.
 
+    See Also
+    --------
+    ModelSet : several models, or several priors of one, that select together.
+    pymc_bpls.sklearn.BPLSClassifier : the same as a scikit-learn estimator.
+
+    References
+    ----------
+    .. [1] Rodemann, J., Goschenhofer, J., Dorigatti, E., Nagler, T. and Augustin, T. (2023). Approximately Bayes-optimal
+       pseudo-label selection. UAI 2023, PMLR 216, 1762-1773. https://doi.org/10.48550/arXiv.2302.08883
+
     Examples
     --------
     >>> import numpy as np, pymc as pm, pymc_bpls as bpls

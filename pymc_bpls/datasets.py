@@ -96,6 +96,10 @@ def load_dataset(name: str) -> xr.Dataset:
     The paper links ``"banknote"`` to UCI's "banknote authentication"; the ranges that it tabulates, and this function,
     are those of Flury and Riedwyl's Swiss bank notes.
 
+    See Also
+    --------
+    simulate : data with a known logit.
+
     Examples
     --------
     >>> from pymc_bpls.datasets import load_dataset
@@ -164,6 +168,10 @@ def simulate(design: str, n: int, q: int, *, random_seed: int | np.random.Genera
     The authors typed a mean between −87 and 98 and a standard deviation between 0.1 and 40 for each noise feature; here
     they are drawn from these ranges, means uniformly and standard deviations log-uniformly, with `random_seed`. The
     authors drew one data set for each n and repeated only the splits.
+
+    See Also
+    --------
+    load_dataset : the real data of the paper.
 
     Examples
     --------

@@ -51,6 +51,17 @@ class ModelSet(PseudoLabelSelector):
     ModelError
         Members differ in their tables, or one of them has an improper prior.
 
+    See Also
+    --------
+    BPLS : one model.
+    prior_set : priors of one model, by the scale or location of one variable.
+    GammaMaximin, LeastFavorable, SumRule, Penalised : rules.
+
+    References
+    ----------
+    .. [1] Rodemann, J., Goschenhofer, J., Dorigatti, E., Nagler, T. and Augustin, T. (2023). Approximately Bayes-optimal
+       pseudo-label selection. UAI 2023, PMLR 216, 1762-1773. https://doi.org/10.48550/arXiv.2302.08883
+
     Examples
     --------
     >>> import numpy as np, pymc as pm, pymc_bpls as bpls

@@ -153,6 +153,23 @@ class PseudoLabelSelector(ABC):
             The criterion is unknown or not defined for this model.
         ModeError
             D has no mode under this criterion, for instance without the prior where rows are separated.
+
+        See Also
+        --------
+        self_train : adds the best, and again.
+        exact : the exact values of "ppp" and "marginal_likelihood".
+        audit : how far scores are from these.
+
+        References
+        ----------
+        .. [1] Rodemann, J., Goschenhofer, J., Dorigatti, E., Nagler, T. and Augustin, T. (2023). Approximately Bayes-optimal
+           pseudo-label selection. UAI 2023, PMLR 216, 1762-1773. https://doi.org/10.48550/arXiv.2302.08883
+        .. [2] Tierney, L. and Kadane, J. B. (1986). Accurate approximations for posterior moments and marginal densities. JASA
+           81, 82-86. https://doi.org/10.1080/01621459.1986.10478240
+        .. [3] Minka, T. P. (2001). Expectation propagation for approximate Bayesian inference. UAI 2001, 362-369.
+           https://doi.org/10.48550/arXiv.1301.2294
+        .. [4] Opper, M. and Archambeau, C. (2009). The variational Gaussian approximation revisited. Neural Computation 21,
+           786-792. https://doi.org/10.1162/neco.2008.08-07-592
         """
         check(chunk_bytes=chunk_bytes, random_seed=random_seed)
         settings = find_settings(criterion, approximation, expansion, labels, random_seed)
@@ -226,6 +243,19 @@ class PseudoLabelSelector(ABC):
             (labeled rows held out), `/state` (for `resume`); attrs `stop_reason`, its code `stop_kind` ("pool", "rounds",
             "rule", "scores", "refused", "interrupted" or "failed"), `stop_rule` where one ended it, `verdict` and the settings.
             `run.to_netcdf(path)` writes all of it, `xarray.open_datatree(path)` reads it.
+
+        See Also
+        --------
+        resume : goes on with a run.
+        audit_along : compares its choices with exact ones.
+        plot_self_training, summary : show it.
+
+        References
+        ----------
+        .. [1] Rodemann, J., Goschenhofer, J., Dorigatti, E., Nagler, T. and Augustin, T. (2023). Approximately Bayes-optimal
+           pseudo-label selection. UAI 2023, PMLR 216, 1762-1773. https://doi.org/10.48550/arXiv.2302.08883
+        .. [2] McNemar, Q. (1947). Note on the sampling error of the difference between correlated proportions or percentages.
+           Psychometrika 12, 153-157. https://doi.org/10.1007/BF02295996
         """
         check(random_seed=random_seed)
         settings = _for_runs(find_settings(criterion, approximation, expansion, labels, random_seed))
@@ -298,6 +328,10 @@ class PseudoLabelSelector(ABC):
         ------
         CriterionError
             The run is none of this table and model, or what it does not keep is not given again.
+
+        See Also
+        --------
+        self_train : begins a run.
 
         Examples
         --------
@@ -377,6 +411,22 @@ class PseudoLabelSelector(ABC):
             The criterion or the method is unknown.
         BPLSError
             The sampler failed; its own words are passed on.
+
+        See Also
+        --------
+        score : approximations of the same values.
+        audit : compares them.
+
+        References
+        ----------
+        .. [1] Rodemann, J., Goschenhofer, J., Dorigatti, E., Nagler, T. and Augustin, T. (2023). Approximately Bayes-optimal
+           pseudo-label selection. UAI 2023, PMLR 216, 1762-1773. https://doi.org/10.48550/arXiv.2302.08883
+        .. [2] Hoffman, M. D. and Gelman, A. (2014). The No-U-Turn sampler. JMLR 15, 1593-1623.
+           https://doi.org/10.48550/arXiv.1111.4246
+        .. [3] Vehtari, A., Simpson, D., Gelman, A., Yao, Y. and Gabry, J. (2024). Pareto smoothed importance sampling. JMLR
+           25(72), 1-58. https://doi.org/10.48550/arXiv.1507.02646
+        .. [4] Gronau, Q. F. et al. (2017). A tutorial on bridge sampling. Journal of Mathematical Psychology 81, 80-97.
+           https://doi.org/10.1016/j.jmp.2017.09.005
         """
         check(random_seed=random_seed)
         chosen = find_exact(criterion)
@@ -426,6 +476,18 @@ class PseudoLabelSelector(ABC):
         ------
         CriterionError
             A criterion is unknown, or `exact=` does not fit the candidates.
+
+        See Also
+        --------
+        audit_along : the same along a run.
+        plot_audit : draws it.
+
+        References
+        ----------
+        .. [1] Kendall, M. G. (1938). A new measure of rank correlation. Biometrika 30, 81-93.
+           https://doi.org/10.1093/biomet/30.1-2.81
+        .. [2] Vehtari, A., Simpson, D., Gelman, A., Yao, Y. and Gabry, J. (2024). Pareto smoothed importance sampling. JMLR
+           25(72), 1-58. https://doi.org/10.48550/arXiv.1507.02646
         """
         forms = read_forms(self._audited if criteria is None else criteria)
         if exact is not None and exact_kwargs:
@@ -495,6 +557,11 @@ class PseudoLabelSelector(ABC):
         ------
         CriterionError
             The run is not one of this model's table, or has no round to audit.
+
+        See Also
+        --------
+        audit : at one D.
+        plot_agreement : draws it.
         """
         forms = read_forms(criteria)
         check(every=every, random_seed=random_seed)

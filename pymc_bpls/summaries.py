@@ -35,6 +35,10 @@ def summary(result: xr.Dataset | xr.DataTree) -> Summary:
     CriterionError
         It is neither.
 
+    See Also
+    --------
+    plot_self_training, plot_scores : the same in figures.
+
     Examples
     --------
     >>> import numpy as np, pymc as pm, pymc_bpls as bpls

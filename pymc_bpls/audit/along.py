@@ -31,6 +31,11 @@ class AuditAlong(Report):
 
     `tree` holds `/rounds` over `step` (pseudo-labels in D) and `criterion`, `/final`, the run's last model beside that of exact
     selection, and `/exact_run`, the history of the latter.
+
+    See Also
+    --------
+    BPLS.audit_along : makes it.
+    plot_agreement : draws it.
     """
 
     @property

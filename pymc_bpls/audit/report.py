@@ -74,6 +74,11 @@ class Audit(Report):
     tree : xarray.DataTree
         `/candidates`, `/agreement`, `/simplified` and `/diagnostics`, as `to_netcdf` writes it.
 
+    See Also
+    --------
+    BPLS.audit : makes it.
+    plot_audit : draws it.
+
     Examples
     --------
     >>> import numpy as np, pymc as pm, pymc_bpls as bpls

@@ -34,6 +34,15 @@ class LaplaceFit:
     converged : bool
     diagnostics : dict
         Newton decrement, steps, condition number of the scaled Hessian.
+
+    See Also
+    --------
+    BPLS.fit : makes it.
+
+    References
+    ----------
+    .. [1] Tierney, L. and Kadane, J. B. (1986). Accurate approximations for posterior moments and marginal densities. JASA 81,
+       82-86. https://doi.org/10.1080/01621459.1986.10478240
     """
 
     mode: xr.Dataset

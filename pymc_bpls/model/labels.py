@@ -41,6 +41,10 @@ def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         `y` is not one-dimensional, has non-integer numbers (soft labels), or holds both −1 and 0, or both a number and its
         text.
 
+    See Also
+    --------
+    BPLS : takes the codes in the model and the classes in `classes=`.
+
     Examples
     --------
     >>> from pymc_bpls import encode_labels

@@ -88,6 +88,10 @@ def prior_set(
     ModelError
         The variable has no such prior, or a factor is not positive.
 
+    See Also
+    --------
+    ModelSet : takes them.
+
     Examples
     --------
     >>> import numpy as np, pymc as pm, pymc_bpls as bpls

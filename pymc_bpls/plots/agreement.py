@@ -23,6 +23,10 @@ def plot_agreement(along: AuditAlong, *, axes: Any = None) -> np.ndarray:
     numpy.ndarray of matplotlib Axes, shape (2,)
         Bars are 95% Monte Carlo intervals of τ, and ± 2 standard errors of the regret. Rounds with a reference that is not
         reliable are open.
+
+    See Also
+    --------
+    BPLS.audit_along : what is drawn.
     """
     rounds = along.rounds
     grid = panels(1, 2, (10.4, 4.2), axes).ravel()

@@ -31,6 +31,10 @@ def plot_audit(audit: Audit, *, criteria: Sequence[str] | None = None, axes: Any
     numpy.ndarray of matplotlib Axes, shape (2, len(criteria))
         Bars are ± 2 Monte Carlo standard errors. Open circles are flagged candidates, the triangle is the criterion's choice,
         the square the exact best. Scores without an absolute value are shifted to the mean of the exact ones.
+
+    See Also
+    --------
+    BPLS.audit : what is drawn.
     """
     errors = audit.agreement.get("max_centred", xr.DataArray([], dims="criterion", coords={"criterion": []}))
     comparable = [str(name) for name, error in errors.to_series().items() if np.isfinite(error)]

@@ -66,6 +66,10 @@ def plot_decision(
     CriterionError
         The run is none of `pls`.
 
+    See Also
+    --------
+    plot_self_training : the run by its curves.
+
     Examples
     --------
     >>> import numpy as np, pymc as pm, pymc_bpls as bpls

@@ -28,6 +28,10 @@ def plot_scores(scores: xr.Dataset | Mapping[str, xr.Dataset], *, top: int = 15,
     Returns
     -------
     numpy.ndarray of matplotlib Axes, shape (1 or 2,)
+
+    See Also
+    --------
+    BPLS.score : what is drawn.
     """
     several = {str(scores.attrs.get("criterion", "score")): scores} if isinstance(scores, xr.Dataset) else dict(scores)
     if not several or not all(isinstance(each, xr.Dataset) and "score" in each for each in several.values()):

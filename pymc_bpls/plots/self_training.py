@@ -42,6 +42,10 @@ def plot_self_training(run: xr.DataTree, *, axes: Any = None) -> np.ndarray:
     ValueError
         `axes` are not as many as the panels.
 
+    See Also
+    --------
+    BPLS.self_train : what is drawn.
+
     Examples
     --------
     >>> import numpy as np, pymc as pm, pymc_bpls as bpls

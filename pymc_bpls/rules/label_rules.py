@@ -139,6 +139,15 @@ class Hurwicz(CombiningRule):
     CriterionError
         `alpha` is not between 0 and 1.
 
+    See Also
+    --------
+    LabelRule : rules of one's own.
+
+    References
+    ----------
+    .. [1] Rodemann, J., Goschenhofer, J., Dorigatti, E., Nagler, T. and Augustin, T. (2023). Approximately Bayes-optimal
+       pseudo-label selection. UAI 2023, PMLR 216, 1762-1773. https://doi.org/10.48550/arXiv.2302.08883
+
     Examples
     --------
     >>> from pymc_bpls import Hurwicz

@@ -80,6 +80,16 @@ class GammaMaximin(ModelRule):
     It is the lower bound over the *listed* priors, and over their mixtures: PPP is a ratio Z_2/Z_1, which is attained at a
     vertex. A grid of scales says nothing about the scales between its points.
 
+    See Also
+    --------
+    LeastFavorable : the supplement's shortcut.
+    prior_set : makes the priors.
+
+    References
+    ----------
+    .. [1] Berger, J. O. (1985). Statistical Decision Theory and Bayesian Analysis, section 4.7. Springer.
+       https://doi.org/10.1007/978-1-4757-4286-2
+
     Examples
     --------
     >>> from pymc_bpls import GammaMaximin
@@ -99,6 +109,10 @@ class LeastFavorable(ModelRule):
     It is not Γ-maximin: it picks one prior for all pseudo-samples, often not the one with the smallest PPP, and depends on the
     parametrisation, which is the unconstrained one here. Results hold `gamma_maximin` beside it, and in attrs how far the two
     disagree. It takes members that differ in their priors only, and labeled rows that have a maximum likelihood estimate.
+
+    See Also
+    --------
+    GammaMaximin : what it is a shortcut to.
 
     Examples
     --------
@@ -123,6 +137,10 @@ class LeastFavorable(ModelRule):
 @dataclass(frozen=True)
 class SumRule(ModelRule):
     """Multi-model PPP: the sum of log PPP over the members.
+
+    See Also
+    --------
+    Penalised : the best member instead of all.
 
     Examples
     --------
@@ -151,6 +169,10 @@ class Penalised(ModelRule):
     ------
     CriterionError
         `weight` is negative or no number.
+
+    See Also
+    --------
+    SumRule : all members instead of the best.
 
     Examples
     --------

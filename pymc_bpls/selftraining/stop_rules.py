@@ -74,6 +74,10 @@ class MaxRounds(StopRule):
     CriterionError
         It is no number of rounds.
 
+    See Also
+    --------
+    Threshold, NoGain, EvidenceDrop : stop by what the run found.
+
     Examples
     --------
     >>> import xarray as xr, pymc_bpls as bpls
@@ -109,6 +113,10 @@ class Threshold(StopRule):
     ------
     CriterionError
         It is no finite number.
+
+    See Also
+    --------
+    MaxRounds, NoGain, EvidenceDrop : the other rules.
 
     Examples
     --------
@@ -152,6 +160,10 @@ class NoGain(StopRule):
     CriterionError
         A share is not between 0 and 1, positions are not integers, or the patience is no number of rounds. The run refuses rows
         that are not labeled, and to be left without a class (`RowError`).
+
+    See Also
+    --------
+    EvidenceDrop : needs no rows to be held out.
 
     Examples
     --------
@@ -225,6 +237,15 @@ class EvidenceDrop(StopRule):
     ------
     CriterionError
         It is no such number. The run refuses a model with an improper prior, which has no evidence.
+
+    See Also
+    --------
+    NoGain : stops by labeled rows that are held out.
+
+    References
+    ----------
+    .. [1] Dawid, A. P. (1984). Statistical theory: the prequential approach. JRSS A 147, 278-292.
+       https://doi.org/10.2307/2981683
 
     Examples
     --------

@@ -101,6 +101,16 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
     feature_names_in_ : ndarray
         Where X has column names that are strings.
 
+    See Also
+    --------
+    BPLS : any PyMC model, and everything beside prediction.
+    LabeledKFold, cross_validate_labeled : splits that test on labeled rows.
+
+    References
+    ----------
+    .. [1] Rodemann, J., Goschenhofer, J., Dorigatti, E., Nagler, T. and Augustin, T. (2023). Approximately Bayes-optimal
+       pseudo-label selection. UAI 2023, PMLR 216, 1762-1773. https://doi.org/10.48550/arXiv.2302.08883
+
     Examples
     --------
     >>> import numpy as np
@@ -343,6 +353,10 @@ def cross_validate_labeled(
     ------
     BPLSError
         There is no BPLSClassifier in `estimator`, or a class has a single labeled row.
+
+    See Also
+    --------
+    LabeledKFold : its folds.
 
     Examples
     --------

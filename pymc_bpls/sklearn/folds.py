@@ -51,6 +51,10 @@ class LabeledKFold(BaseCrossValidator):
     random_state : int, RandomState or None, optional
         For `shuffle=True`.
 
+    See Also
+    --------
+    cross_validate_labeled : the whole loop in each fold, beside the supervised model.
+
     Examples
     --------
     >>> from pymc_bpls.sklearn import LabeledKFold
