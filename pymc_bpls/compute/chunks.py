@@ -8,14 +8,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from pymc_bpls.compute.threads import Executor, side_by_side
+from pymc_bpls.compute.threads import Executor, InTurn, side_by_side
 
 
 def map_rows(
     function: Callable[[np.ndarray], Any],
     n: int,
     size: tuple[int, int],
-    executor: Executor | None = None,
+    executor: Executor | InTurn | None = None,
     *,
     padded: bool = True,
 ) -> Any:

@@ -26,11 +26,7 @@ class Executor(Protocol):
 
 
 class InTurn:
-    """One piece after the other in the caller's own thread, where several at once would take too much memory."""
-
-    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
-        """Never called: pieces are run where they are asked for."""
-        raise NotImplementedError
+    """In place of an executor: one piece after the other in the caller's thread, where several would take too much memory."""
 
 
 IN_TURN = InTurn()
@@ -70,14 +66,14 @@ class _Task:
 
 
 def side_by_side(
-    function: Callable[[Any], _Result], pieces: Iterable[Any], executor: Executor | None = None
+    function: Callable[[Any], _Result], pieces: Iterable[Any], executor: Executor | InTurn | None = None
 ) -> Iterator[_Result]:
     """`function` of each piece, in order; several at a time by `executor`, by default threads.
 
     Inside a worker, one after the other: a worker that waits for others could wait for ever.
     """
     pieces = list(pieces)
-    if executor is IN_TURN or len(pieces) < 2 or _in_worker.get():
+    if isinstance(executor, InTurn) or len(pieces) < 2 or _in_worker.get():
         yield from map(function, pieces)
         return
     futures = deque((executor or _threads()).submit(_Task(function), piece) for piece in pieces)
