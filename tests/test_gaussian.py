@@ -13,8 +13,8 @@ from scipy.special import expit, log_expit, logsumexp
 from scipy.stats import kendalltau, multivariate_normal
 
 import pymc_bpls as bpls
+from pymc_bpls.approximations.by_name import APPROXIMATIONS
 from pymc_bpls.approximations.gaussian import Gaussian
-from pymc_bpls.approximations.table import APPROXIMATIONS
 from pymc_bpls.montecarlo.psis import importance_draws, log_evidence
 from pymc_bpls.montecarlo.references import proposals
 

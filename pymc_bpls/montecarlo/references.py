@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 import xarray as xr
 
+from pymc_bpls.approximations.by_name import APPROXIMATIONS
 from pymc_bpls.approximations.gaussian import Gaussian
-from pymc_bpls.approximations.table import APPROXIMATIONS
 from pymc_bpls.arguments import check
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.mode import Mode

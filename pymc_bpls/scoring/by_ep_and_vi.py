@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
+from pymc_bpls.approximations.by_name import APPROXIMATIONS
 from pymc_bpls.approximations.gaussian import Gaussian
-from pymc_bpls.approximations.table import APPROXIMATIONS
 from pymc_bpls.compute.threads import for_matrices_of
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.errors import warn

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_bpls.approximations.by_name import APPROXIMATIONS
 from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.approximations.predictive import log_softmax
-from pymc_bpls.approximations.table import APPROXIMATIONS
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.errors import CriterionError, ModeError
 from pymc_bpls.model.problem import Problem

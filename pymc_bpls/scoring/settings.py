@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_bpls.approximations.table import APPROXIMATIONS
+from pymc_bpls.approximations.by_name import APPROXIMATIONS
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.rules.label_rules import LabelRule, find_rule
 from pymc_bpls.scoring.criteria import CRITERIA, MEANS, Criterion, FitCriterion, find_criterion

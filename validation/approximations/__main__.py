@@ -18,9 +18,9 @@ from rich.console import Console
 from scipy.stats import kendalltau
 
 import pymc_bpls as bpls
+from pymc_bpls.approximations.by_name import APPROXIMATIONS
 from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.approximations.predictive import Predictive
-from pymc_bpls.approximations.table import APPROXIMATIONS
 from pymc_bpls.montecarlo.psis import log_evidence
 from validation.approximations.cases import Case, cases
 from validation.approximations.report import draw, write
