@@ -1,12 +1,19 @@
 """The remainder's order: exact integrals against SciPy and plain grids, slopes of power laws, and the figure."""
 
+import json
+
 import numpy as np
 import pytest
 import scipy.integrate
 import xarray as xr
 from scipy.special import log_expit, log_softmax, logsumexp
 
+from pymc_bpls.model.table import Labeled
+from validation.remainder import measure as measurements
+from validation.remainder.__main__ import RESULTS
+from validation.remainder.cases import SIZES, cases
 from validation.remainder.figure import plot_remainder
+from validation.remainder.measure import terms
 from validation.remainder.quadrature import Hierarchy, Rows, Softmax, exact
 from validation.remainder.slopes import slopes
 
@@ -118,6 +125,29 @@ def test_errors_of_slopes_are_those_of_the_mean():
     deviates = np.random.default_rng(0).normal(size=100)[50:]
     assert slope.sel(quantity="dropped").item() == pytest.approx(-1 + 0.1 * deviates.mean())
     assert error.to_numpy() == pytest.approx(0.1 * deviates.std(ddof=1) / np.sqrt(50))
+
+
+def test_criteria_are_those_of_a_score(small, table):
+    """Refits by the engine, with the pseudo-labels of a score, at the MAP."""
+    scores = {name: small.score(name) for name in ("ppp", "ibpls")}
+    candidates, codes = (scores["ppp"][name].to_numpy() for name in ("candidate", "pseudo_label"))
+    found = terms(small.engine, Labeled(np.arange(12), table[2][:12], np.ones(12)), candidates, codes, "map")
+    for name, score in scores.items():
+        np.testing.assert_allclose(getattr(found, name), score["score"], rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_what_is_stored_is_found_again(monkeypatch):
+    """The first data set of the logistic model, at its smallest n, to the digits that are stored."""
+    monkeypatch.setattr(measurements, "SIZES", SIZES[[0, -1]])
+    case = cases()[0]
+    rows = case.rows()
+    found = measurements.measure(case, case.engine(rows), rows, 0)
+    stored = json.loads(RESULTS.read_text())[f"{case.name} 0"]
+    for expansion in ("map", "mle"):
+        for quantity, spread in found[expansion].items():
+            assert spread[25] == pytest.approx(stored[expansion][quantity]["25"], rel=1e-4)
+    assert len(found["map"]) == len(stored["map"]) == 6
 
 
 @pytest.fixture(scope="module")

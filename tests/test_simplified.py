@@ -1,22 +1,19 @@
 """The study of Supplement F: its self-training, its store and its report, on a tiny setting."""
 
 import json
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
+import pymc as pm
 import pytest
 from scipy import stats
 
-from pymc_bpls.scoring.criteria import LAPLACE
-from pymc_bpls.scoring.scorer import ranking
-from pymc_bpls.selftraining.history import History
-from pymc_bpls.selftraining.run import Plan, Run
+import pymc_bpls as bpls
 from validation.simplified import compute as computing
 from validation.simplified.__main__ import main
 from validation.simplified.repetition import EVERY, repeat
-from validation.simplified.rounds import _SCORING, CRITERIA, FULL, SIMPLIFIED, SelfTraining, choose
-from validation.simplified.settings import QUICK, SETTINGS, Setting, declare
+from validation.simplified.rounds import CRITERIA, FULL, SIMPLIFIED, SelfTraining, choose
+from validation.simplified.settings import PRIOR_SD, QUICK, SETTINGS, Setting, declare, load
 from validation.simplified.store import protocol
 from validation.simplified.summary import Summary
 from validation.study.intervals import Interval
@@ -69,35 +66,41 @@ def test_splits_are_disjoint_and_new_in_every_repetition():
     assert not np.array_equal(splits[0].candidates, splits[1].candidates)
 
 
+def selector(split):
+    """The package's own front door to a split of the table: rows outside it are neither labeled nor candidates."""
+    declared, data = declare(TINY.source), load(TINY.source)
+    X = data["X"].to_numpy()
+    design = np.column_stack([np.ones(len(X)), (X - X.mean(axis=0)) / X.std(axis=0)])
+    y = np.full(len(declared.y), -1)
+    y[split.labeled.positions] = split.labeled.codes
+    with pm.Model() as model:
+        pm.Bernoulli("y", logit_p=design @ pm.Normal("beta", 0, PRIOR_SD, shape=design.shape[1]), observed=y)
+    return bpls.BPLS(model, unlabeled=split.candidates)
+
+
 def test_shared_refits_choose_as_two_scorings_do():
     declared = declare(TINY.source)
-    labeled, candidates, *_ = declared.split(TINY, 1)
-    for _ in range(4):
-        mode = declared.scorer.fit(labeled)
-        choices = choose(declared.scorer, labeled, mode, candidates)
+    for number in range(4):
+        split = declared.split(TINY, number)
+        mode = declared.engine.fit(split.labeled)
+        choices = choose(declared.engine, split.labeled, mode, split.candidates, mode.theta)
+        pls = selector(split)
         for name in CRITERIA:
-            settings = replace(_SCORING, criterion=LAPLACE[name])
-            scores, _ = declared.scorer.score(settings, labeled, mode, candidates)
-            assert ranking(scores["score"])[0][0, 0] == choices.best[name]
-        best = choices.best[FULL]
-        labeled = labeled.with_rows(candidates[[best]], choices.codes[[best]], 1.0)
-        candidates = np.delete(candidates, best)
+            scores = pls.score(name)
+            np.testing.assert_array_equal(scores["pseudo_label"], choices.codes)
+            assert np.nanargmax(scores["score"].to_numpy()) == choices.best[name]
 
 
-def test_runs_are_those_of_the_package():
+@pytest.mark.parametrize("name", CRITERIA)
+def test_runs_are_those_of_the_package(name):
     declared = declare(TINY.source)
     split = declared.split(TINY, 0)
-    training = SelfTraining(declared.scorer, split)
-    for name in CRITERIA:
-        mine = list(training.run(name))
-        plan = Plan(None, 1, [], None, 1.0, split.test)
-        settings = replace(_SCORING, criterion=LAPLACE[name])
-        run = Run(declared.scorer, settings, plan, split.labeled, split.candidates, History())
-        run.go(lambda added: None)
-        chosen = [int(each.candidates[each.choices.best[name]]) for each in mine[:-1]]
-        assert chosen == [step["candidate"] for step in run.history.steps]
-        accuracies = [each.right / len(split.test.positions) for each in mine]
-        assert accuracies == pytest.approx([model["accuracy"] for model in run.history.models])
+    mine = list(SelfTraining(declared.engine, split).run(name))
+    run = selector(split).self_train(name, test=(split.test.positions, split.test.codes), progressbar=False)
+    chosen = [int(each.candidates[each.choices.best[name]]) for each in mine[:-1]]
+    assert chosen == run["history"]["candidate"].to_numpy().tolist()
+    accuracies = [each.right / len(split.test.positions) for each in mine]
+    assert accuracies == pytest.approx(run["curve"]["accuracy"].to_numpy())
 
 
 def test_a_repetition_end_to_end():

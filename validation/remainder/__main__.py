@@ -45,10 +45,10 @@ def main() -> None:
         if not missing:
             continue
         rows = case.rows()
-        scorer = case.scorer(rows)
+        engine = case.engine(rows)
         for replicate in missing:
             key = f"{case.name} {replicate}"
-            results[key] = measure(case, scorer, rows, replicate)
+            results[key] = measure(case, engine, rows, replicate)
             save(results)
             console.print(f"{key}: {results[key]['seconds']:.0f} s")
     records = {key: record for key, record in results.items() if key != "check"}

@@ -11,7 +11,7 @@ import pymc as pm
 import pytensor.tensor as pt
 
 import pymc_bpls as bpls
-from pymc_bpls.scoring.scorer import Scorer
+from pymc_bpls.engine.refits import Engine
 from validation.remainder.quadrature import Hierarchy, Model, Rows, Softmax
 
 SIZES = 25 * 2 ** np.arange(7)
@@ -37,12 +37,12 @@ class Case:
         drawn = [self.simulate(np.random.default_rng([7, replicate])) for replicate in range(REPLICATES)]
         return Rows(*(np.concatenate(parts) for parts in zip(*drawn, strict=True)))
 
-    def scorer(self, rows: Rows) -> Scorer:
-        """The package's scorer of one table that holds all rows."""
+    def engine(self, rows: Rows) -> Engine:
+        """The package's fits of one table that holds all rows."""
         few = np.arange(len(rows.codes)) < SIZES[0]
         with pm.Model() as model:
             self.declare(rows._replace(codes=np.where(few, rows.codes, -1)))
-        return bpls.BPLS(model)._scorer
+        return bpls.BPLS(model).engine
 
 
 def draw_classes(coefficients: np.ndarray) -> Callable[[np.random.Generator], Rows]:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from pymc_bpls.engine.refits import Engine
 from pymc_bpls.montecarlo.averages import Averages, average
 from pymc_bpls.montecarlo.psis import importance_draws
 from pymc_bpls.montecarlo.references import proposals
-from pymc_bpls.scoring.one_model import ModelScorer
 from validation.simplified.rounds import CRITERIA, FULL, SIMPLIFIED, Round, SelfTraining
 from validation.simplified.settings import Setting, declare
 
@@ -22,7 +22,7 @@ DIGITS = 7
 def repeat(setting: Setting, repetition: int) -> dict[str, Any]:
     """Everything that is stored of one repetition."""
     declared = declare(setting.source)
-    training = SelfTraining(declared.scorer, declared.split(setting, repetition))
+    training = SelfTraining(declared.engine, declared.split(setting, repetition))
     runs = {criterion: list(training.run(criterion)) for criterion in CRITERIA}
     # with a single candidate there is nothing to choose
     compared = [each for each in runs[FULL] if len(each.candidates) > 1]
@@ -32,7 +32,7 @@ def repeat(setting: Setting, repetition: int) -> dict[str, Any]:
         "lost": sum(each.choices.lost for run in runs.values() for each in run if each.choices is not None),
         "differ": [int(each.choices.differ) for each in compared if each.choices is not None],
         "regret": [
-            {"round": number, **regret(declared.scorer, compared[number], np.random.default_rng([repetition, number]))}
+            {"round": number, **regret(declared.engine, compared[number], np.random.default_rng([repetition, number]))}
             for number in range(0, len(compared), EVERY)
         ],
     }
@@ -44,10 +44,9 @@ def _true_labels(last: Round, y: np.ndarray, training: SelfTraining) -> int:
     return int((last.labeled.codes[added] == y[last.labeled.positions[added]]).sum())
 
 
-def regret(scorer: ModelScorer, at: Round, rng: np.random.Generator) -> dict[str, Any]:
+def regret(engine: Engine, at: Round, rng: np.random.Generator) -> dict[str, Any]:
     """Exact log PPP that each choice loses, and the simplified one's more than the full one's, with Monte Carlo errors."""
     assert at.choices is not None
-    engine = scorer.engines.of(at.labeled).engine
     draws, _, proposal = importance_draws(engine, at.labeled, 2, proposals(engine, at.labeled, 2), DRAWS, rng)
     averages = average(engine, draws, at.candidates, at.choices.codes)
     best = int(np.argmax(averages.log_mean))

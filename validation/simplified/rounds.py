@@ -8,26 +8,26 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_bpls.approximations.predictive import Predictive
+from pymc_bpls.engine.mode import Mode
+from pymc_bpls.engine.refits import Engine
 from pymc_bpls.model.table import Labeled
-from pymc_bpls.rules.label_rules import find_rule
-from pymc_bpls.scoring.criteria import LAPLACE, TERMS
-from pymc_bpls.scoring.fitted import Fitted
-from pymc_bpls.scoring.results import rank_pairs
-from pymc_bpls.scoring.scorer import Scorer, Warm, score_pool
-from pymc_bpls.scoring.settings import Settings
+from pymc_bpls.rules.ranking import best_first
+from validation.study.laplace import expand
 from validation.study.splits import Split
 
 FULL, SIMPLIFIED = CRITERIA = ("ppp", "ibpls")
-_SCORING = Settings(LAPLACE[FULL], True, find_rule("predicted"), np.random.default_rng(0))
 
 
 class Choices(NamedTuple):
-    """From one scoring: what each criterion adds, a place in the pool; all pseudo-labels; how many refits had no mode."""
+    """From one scoring: what each criterion adds, a place in the pool; all pseudo-labels; how many refits had no mode;
+    and where the next round's refits may start.
+    """
 
     best: dict[str, int]
     codes: np.ndarray
     lost: int
-    warm: Warm
+    start: np.ndarray
 
     @property
     def differ(self) -> bool:
@@ -40,26 +40,30 @@ class Round(NamedTuple):
 
     labeled: Labeled
     candidates: np.ndarray
-    fit: Fitted
+    mode: Mode
     right: int
     choices: Choices | None
 
 
-def choose(scorer: Scorer, fit: Fitted, candidates: np.ndarray, warm: Warm = None) -> Choices:
+def choose(engine: Engine, labeled: Labeled, mode: Mode, candidates: np.ndarray, start: np.ndarray) -> Choices:
     """What both criteria would add: they expand at the same modes, so that the refits for one serve the other."""
-    scores, warm = score_pool(scorer, _SCORING, fit, candidates, warm)
-    usable = np.isfinite(scores["score"].to_numpy())
-    # without coords, which xarray would align in every sum
-    terms = scores[list(TERMS)].drop_vars(list(scores.coords))
-    best = {name: int(rank_pairs(LAPLACE[name].combine(terms).where(usable))[0][0, 0]) for name in CRITERIA}
-    return Choices(best, scorer.problem.codes(scores["pseudo_label"].to_numpy()), int((~usable).sum()), warm)
+    codes = predict(engine, mode, candidates)
+    values = expand(engine, labeled, candidates, codes, start)
+    scores = {FULL: values.ppp, SIMPLIFIED: values.ibpls}
+    best = {name: int(best_first(score)[0][0]) for name, score in scores.items()}
+    return Choices(best, codes, int(np.isnan(values.ppp).sum()), values.start)
+
+
+def predict(engine: Engine, mode: Mode, rows: np.ndarray) -> np.ndarray:
+    """The most probable class of each row; both have labeled rows."""
+    return Predictive(engine).log_probabilities(mode.theta, rows).argmax(axis=1)
 
 
 @dataclass
 class SelfTraining:
     """Runs on one split. Runs whose D is the same set of rows and labels share the round, whatever order they came in."""
 
-    scorer: Scorer
+    engine: Engine
     split: Split
     _rounds: dict[frozenset[tuple[int, int]], Round] = field(default_factory=dict)
 
@@ -80,8 +84,10 @@ class SelfTraining:
             candidates = np.delete(candidates, best)
 
     def _round(self, labeled: Labeled, candidates: np.ndarray, last: Round | None) -> Round:
-        start, warm = (None, None) if last is None or last.choices is None else (last.fit.mode.theta, last.choices.warm)
-        fit = self.scorer.fit(labeled, start)
-        right = int(self.split.test.evaluate(self.scorer, fit)[0].sum())
-        choices = choose(self.scorer, fit, candidates, warm) if len(candidates) else None
-        return Round(labeled, candidates, fit, right, choices)
+        before = None if last is None or last.choices is None else (last.mode.theta, last.choices.start)
+        mode = self.engine.fit(labeled, before[0] if before else None)
+        test = self.split.test
+        right = int((predict(self.engine, mode, test.positions) == test.codes).sum())
+        start = before[1] if before else mode.theta
+        choices = choose(self.engine, labeled, mode, candidates, start) if len(candidates) else None
+        return Round(labeled, candidates, mode, right, choices)

@@ -10,7 +10,7 @@ import pymc as pm
 import xarray as xr
 
 import pymc_bpls as bpls
-from pymc_bpls.scoring.one_model import ModelScorer
+from pymc_bpls.engine.refits import Engine
 from validation.study.splits import Sizes, Split, draw
 
 SIMULATED = "simulated"
@@ -61,9 +61,9 @@ QUICK = SETTINGS[:2]
 
 @dataclass(frozen=True)
 class Declared:
-    """A table's scorer, which compiles once for all settings and repetitions, and the true classes of its rows."""
+    """The engine of a table's model, which compiles once for all settings and repetitions, and the true classes of its rows."""
 
-    scorer: ModelScorer
+    engine: Engine
     y: np.ndarray
 
     def split(self, setting: Setting, repetition: int) -> Split:
@@ -88,4 +88,4 @@ def declare(source: str) -> Declared:
     with pm.Model() as model:
         beta = pm.Normal("beta", 0, PRIOR_SD, shape=design.shape[1])
         pm.Bernoulli("y", logit_p=design @ beta, observed=y)
-    return Declared(bpls.BPLS(model)._scorer, y)
+    return Declared(bpls.BPLS(model).engine, y)
