@@ -11,7 +11,7 @@ import pymc as pm
 import pytensor.tensor as pt
 
 import pymc_bpls as bpls
-from pymc_bpls.engine.refits import Engine
+from pymc_bpls.engine.engine import Engine
 from validation.remainder.quadrature import Hierarchy, Model, Rows, Softmax
 
 SIZES = 25 * 2 ** np.arange(7)

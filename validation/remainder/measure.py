@@ -10,7 +10,7 @@ import numpy as np
 
 import pymc_bpls as bpls
 from pymc_bpls.approximations.predictive import Predictive
-from pymc_bpls.engine.refits import Engine
+from pymc_bpls.engine.engine import Engine
 from pymc_bpls.model.table import Labeled
 from validation.remainder.cases import ROWS, SIZES, Case
 from validation.remainder.quadrature import Rows, exact

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_bpls.engine.refits import Engine
+from pymc_bpls.engine.engine import Engine
 from pymc_bpls.montecarlo.averages import Averages, average
 from pymc_bpls.montecarlo.psis import importance_draws
 from pymc_bpls.montecarlo.references import proposals

@@ -10,7 +10,7 @@ import pymc as pm
 import xarray as xr
 
 import pymc_bpls as bpls
-from pymc_bpls.engine.refits import Engine
+from pymc_bpls.engine.engine import Engine
 from validation.study.splits import Sizes, Split, draw
 
 SIMULATED = "simulated"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_bpls.engine.refits import Engine
+from pymc_bpls.engine.engine import Engine
 from pymc_bpls.model.table import Labeled
 
 
