@@ -185,16 +185,23 @@ def walk(X, y):
     return bpls.BPLS(model, classes=[0, 1])
 
 
+def by_refits(pls):
+    pls.score(labels="all")
+
+
+def at_the_mode(pls):
+    pls.score("variance")
+    pls.score("predictive", labels="all")
+
+
+def over_draws(pls):
+    pls.score(approximation="vi")
+    pls.exact(method="psis", draws=100, random_seed=0)
+
+
 @pytest.mark.filterwarnings("ignore::pymc_bpls.BPLSWarning")
-@pytest.mark.parametrize("declare", (logistic, walk))
 @pytest.mark.parametrize(
-    "use",
-    (
-        lambda pls: (pls.score(), pls.predict_proba()),
-        lambda pls: (pls.score("variance"), pls.score("predictive", labels="all")),
-        lambda pls: (pls.score(approximation="vi"), pls.exact(method="psis", draws=100, random_seed=0)),
-    ),
-    ids=("laplace", "fit", "draws"),
+    ("declare", "use"), ((logistic, by_refits), (logistic, at_the_mode), (logistic, over_draws), (walk, by_refits))
 )
 def test_compiled_code_keeps_no_table_alive(declare, use):
     rng = np.random.default_rng(3)

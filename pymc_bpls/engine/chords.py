@@ -2,7 +2,7 @@
 
 A chord step takes gradients at the present point and the curvature of an older one. The first chords share the inverse
 of D's curvature, updated by each candidate's own low-rank part. A candidate that they do not finish gets its own
-curvature, by whose factor a Newton step and chord steps follow, until the test of `convergence` holds.
+curvature, by whose factor a Newton step and chord steps follow, until the test of `verification` holds.
 """
 
 from __future__ import annotations

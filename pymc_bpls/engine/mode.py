@@ -1,7 +1,7 @@
 """A verified mode of a log-density and its Hessian, and what is wrong where there is none.
 
 Modes are found by Newton's method with a line search, on the unconstrained scale and with the log-Jacobian, for mode and
-Hessian alike. They are verified by the test of `convergence`.
+Hessian alike. They are verified by the test of `verification`.
 """
 
 from __future__ import annotations
