@@ -170,6 +170,11 @@ class BPLS(PseudoLabelSelector):
         return summarise_problem(self._problem)
 
     @property
+    def scorer(self) -> ModelScorer:
+        """What fits, predicts and scores, for any D: for studies that compose runs of their own."""
+        return self._scorer
+
+    @property
     def engine(self) -> Engine:
         """Fits of this model, log-likelihoods of its rows and refits of its candidates, for D as it is labeled."""
         return self._scorer.engines.of(self._problem.labeled).engine

@@ -20,6 +20,7 @@ from pymc_bpls.audit.truth import labels_of, read_exact
 from pymc_bpls.errors import ApproximationError, CriterionError, ModeError, RowError
 from pymc_bpls.model.density import Parameters
 from pymc_bpls.model.problem import Problem
+from pymc_bpls.model.table import Labeled
 from pymc_bpls.montecarlo.references import find_method
 from pymc_bpls.rules.label_rules import LabelRule, find_rule
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion
@@ -61,6 +62,16 @@ class PseudoLabelSelector(ABC):
     @abstractmethod
     def _warn_of_modes(self) -> None:
         """Say once where other starts lead to other modes."""
+
+    @property
+    def scorer(self) -> Scorer:
+        """What fits, predicts and scores, for any D: for studies that compose runs of their own."""
+        return self._scorer
+
+    @property
+    def labeled(self) -> Labeled:
+        """D: the labeled rows by position, with their class codes and weights of 1."""
+        return self._problem.labeled
 
     def __repr__(self) -> str:
         return self._summary.sentences[0]

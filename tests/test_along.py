@@ -149,7 +149,7 @@ def test_interrupting_returns_what_was_audited(small, monkeypatch):
 def test_nuts_takes_over_where_importance_sampling_is_not_to_be_trusted(small):
     from pymc_bpls.montecarlo.references import Nuts, Psis, PsisElseNuts
 
-    where = small._problem, small.engine, small._problem.labeled, 2
+    where = small.scorer.problem, small.engine, small.labeled, 2
     nuts = Nuts(False, (1, 2, 3), {"draws": 50, "tune": 50, "chains": 2, "cores": 1, "progressbar": False})
     assert PsisElseNuts(Psis(False, 4000, 0), nuts)(*where).source == "4000 draws by importance sampling"
 

@@ -208,7 +208,7 @@ def test_compiled_code_keeps_no_table_alive(declare, use):
     X = rng.normal(size=(14, 2))
     pls = declare(X, np.where(np.arange(14) < 8, rng.integers(0, 2, 14), -1))
     use(pls)
-    density = pls._problem.density
+    density = pls.scorer.problem.density
     held = [weakref.ref(array) for array in (*density.data, X)]
     if declare is logistic:
         assert any(made is density.structure for _, made in LIBRARY.shelf)

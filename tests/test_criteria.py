@@ -143,9 +143,9 @@ def hierarchy():
 
 @pytest.mark.parametrize(("criterion", "expansion"), [("ubpls", "map"), ("reference", "map"), ("ppp", "mle")])
 def test_a_hierarchy_cannot_drop_its_prior(hierarchy, monkeypatch, criterion, expansion):
-    labeled, predictive = hierarchy._problem.labeled, Predictive(hierarchy.engine)
+    labeled, predictive = hierarchy.labeled, Predictive(hierarchy.engine)
     somewhere = Mode(np.zeros(5), 0.0, np.eye(5), 0.0, 0.0, 0)
-    monkeypatch.setattr(type(hierarchy._scorer), "fit", lambda *_, **__: ModelFit(labeled, somewhere, predictive))
+    monkeypatch.setattr(type(hierarchy.scorer), "fit", lambda *_, **__: ModelFit(labeled, somewhere, predictive))
     with pytest.raises(CriterionError, match='the density of "effect" depends on "scale"'):
         hierarchy.score(criterion, expansion=expansion)
 
@@ -187,7 +187,7 @@ def test_every_named_criterion_scores_every_candidate(name, sim1, sim1_informed)
 @pytest.mark.parametrize("eta", [800.0, -800.0, 400.0, 35.0, 0.0])
 @pytest.mark.parametrize("code", [0, 1])
 def test_a_bernoulli_has_its_exact_value_slope_and_curvature_far_out(small, eta, code):
-    density = small._problem.density
+    density = small.scorer.problem.density
     row = tuple(values[0] for values in density.data)
     x = small_row(density)
     theta = np.array([eta, 0.0])

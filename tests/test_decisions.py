@@ -88,8 +88,8 @@ def test_two_classes_of_exact_values_tie_at_one_half_and_turn_round_below(sim1_i
 def test_exact_counterparts_are_those_of_quadrature_and_rank_alike(sim1, sim1_informed, labels, method):
     """`sim1_q2` has log PPP of both classes by quadrature; combined by hand it is what `exact` and `score` give."""
     grid = both_classes(sim1)
-    scorer = sim1_informed._scorer
-    options = label_options(scorer, labels, scorer.fit(sim1_informed._problem.labeled), sim1.pool)
+    scorer = sim1_informed.scorer
+    options = label_options(scorer, labels, scorer.fit(sim1_informed.labeled), sim1.pool)
     true = options.weigh(grid).combined(grid)
     sizes = {"draws": 1000, "chains": 4} | ({"tune": 500, "progressbar": False} if method == "nuts" else {})
     run = sim1_informed.exact(method=method, labels=labels, random_seed=2, **sizes)

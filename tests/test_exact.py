@@ -83,7 +83,7 @@ def test_nuts_agrees_with_quadrature(quadrature):
 def test_errors_of_nuts_are_honest(quadrature, monkeypatch):
     """Each run takes 500 draws of four long chains, which are compiled and tuned once."""
     split, pls = quadrature
-    problem, size = pls._problem, NUTS["draws"]
+    problem, size = pls.scorer.problem, NUTS["draws"]
     long = {k: sample(problem, problem.labeled, k, random_seed=k, **{**NUTS, "draws": size * len(SEEDS)}) for k in (1, 2)}
     runs = []
     for seed in SEEDS:

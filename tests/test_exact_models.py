@@ -124,7 +124,7 @@ def test_classes_sum_to_the_normaliser_by_quadrature(case):
 def test_the_class_sum_error_of_laplace_is_the_distance_from_its_own_normaliser(case):
     pls, _, _ = case
     scores = pls.score(labels="all")
-    labeled = pls._problem.labeled
+    labeled = pls.labeled
     first = pls.engine.fit(labeled)
     doubled = pls.engine.fit(labeled, first.theta, k=2)
     total = logsumexp(scores["log_ppp"].to_numpy(), axis=1)

@@ -29,7 +29,7 @@ def centred(values):
 
 
 def fitted(pls, approximation, k):
-    return APPROXIMATIONS[approximation].fit(pls.engine, pls._problem.labeled, k, None, None)
+    return APPROXIMATIONS[approximation].fit(pls.engine, pls.labeled, k, None, None)
 
 
 def log_integral(log_density, q, around, reach=8.0, nodes=81):
@@ -63,7 +63,7 @@ def test_evidence_is_that_of_quadrature_and_the_elbo_is_never_above_it(few, k):
     exact = log_integral(lambda theta: k * log_lik(theta, D, y) + multivariate_normal(np.zeros(q), 2.5**2).logpdf(theta), q, ep)
     assert abs(ep.log_z - exact) <= 0.01
     assert exact - 0.1 <= vi.log_z <= exact
-    sampled, pareto_k = log_evidence(informed.engine, informed._problem.labeled, vi, k)
+    sampled, pareto_k = log_evidence(informed.engine, informed.labeled, vi, k)
     assert abs(sampled.value - exact) <= 4 * sampled.error + 0.01
     assert pareto_k < 0.9
 
@@ -268,7 +268,7 @@ def test_predictive_scores_average_over_the_ordinary_posterior(sim1, sim1_inform
 
 
 def test_a_mixture_takes_over_where_a_proposal_is_off(sim1_informed):
-    engine, labeled = sim1_informed.engine, sim1_informed._problem.labeled
+    engine, labeled = sim1_informed.engine, sim1_informed.labeled
     good = next(q for _, q in proposals(engine, labeled, 1))
     off = Gaussian(good.mean + 3 * np.sqrt(np.diag(good.covariance)), 0.05 * good.covariance)
     draws, log_z, name = importance_draws(engine, labeled, 1, [("off", off)], 8000, np.random.default_rng(0))
@@ -319,7 +319,7 @@ def test_a_labeled_row_of_zeros_takes_log_2_from_the_absolute_scores_and_nothing
 
 def test_nothing_is_missed_where_d_weighs_less(sim1_informed):
     """EP with weights: half of D counted twice is D."""
-    engine, labeled = sim1_informed.engine, sim1_informed._problem.labeled
+    engine, labeled = sim1_informed.engine, sim1_informed.labeled
     half = replace(labeled, weights=np.full(len(labeled), 0.5))
     for approximation in APPROXIMATIONS:
         one = APPROXIMATIONS[approximation].fit(engine, labeled, 1, None, None)

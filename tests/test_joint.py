@@ -96,7 +96,7 @@ def refit(function):
 def test_likelihood_and_gradient_are_those_from_scratch(pls):
     engine = pls.engine
     theta = np.array([0.4, 0.8])
-    value, gradient, curvature = engine.derivatives(pls._problem.labeled)(theta)
+    value, gradient, curvature = engine.derivatives(pls.labeled)(theta)
 
     def expected(theta):
         return L(theta, LABELED, TRUTH[LABELED]) + log_prior(theta)
@@ -230,7 +230,7 @@ def test_a_covariance_is_cut_in_both_directions():
     theta, (rows, _) = np.array([-0.3, 0.2]), with_row(POOL[2], 1)
     K = np.exp(-0.6) * np.exp(-distance / np.exp(0.2)) + 0.3 * np.eye(N)
     expected = multivariate_normal(np.full(len(rows), 0.5), K[np.ix_(rows, rows)]).logpdf(TRUTH[rows])
-    joint = bpls.BPLS(model, classes=[0, 1])._problem.density.joint
+    joint = bpls.BPLS(model, classes=[0, 1]).scorer.problem.density.joint
     np.testing.assert_allclose(joint(theta, TRUTH[rows], rows, joint.table), expected, rtol=1e-9)
 
 
@@ -246,7 +246,7 @@ def test_a_factor_is_cut_by_rows_and_a_precision_matrix_is_refused():
     K = np.exp(-np.abs(x[:, None] - x)) + 0.3 * np.eye(N)
     pls = bpls.BPLS(multivariate(chol=np.linalg.cholesky(K)), classes=[0, 1])
     expected = multivariate_normal(np.zeros(4), K[np.ix_(POOL[:4], POOL[:4])]).logpdf([0, 1, 1, 0])
-    joint = pls._problem.density.joint
+    joint = pls.scorer.problem.density.joint
     found = joint(np.zeros(1), np.array([0, 1, 1, 0]), POOL[:4], joint.table)
     np.testing.assert_allclose(found, expected, rtol=1e-9)
     with pytest.raises(ModelError, match="not the marginal of that of all rows, as where a precision matrix is cut"):
@@ -259,7 +259,7 @@ def test_lags_of_data_in_autoregressive_errors():
         b, phi = pm.Normal("b", shape=1), pm.Normal("phi", 0, 0.5)
         lag = pt.concatenate([[0.0], y[:-1] - X[:-1] @ b])
         pm.Normal("label", X @ b + phi * lag, 0.5, observed=y)
-    joint = bpls.BPLS(model, classes=[0, 1])._problem.density.joint
+    joint = bpls.BPLS(model, classes=[0, 1]).scorer.problem.density.joint
     rows, labels = with_row(POOL[0], 1)
     residual = labels - 0.7 * x[rows]
     expected = norm.logpdf(residual, 0.4 * np.r_[0.0, residual[:-1]], 0.5).sum()

@@ -141,7 +141,7 @@ def test_a_label_outside_the_classes_is_refused_with_its_row():
 
 def test_another_mark_for_unlabeled_rows_is_taken():
     pls = bpls.BPLS(declared(pm.Bernoulli, p=0.5, observed=np.array([0, 1, 9, 9])), unlabeled=9)
-    np.testing.assert_array_equal(pls._problem.table.candidates, [2, 3])
+    np.testing.assert_array_equal(pls.scorer.problem.table.candidates, [2, 3])
 
 
 def test_more_than_one_trial_a_row_is_refused():

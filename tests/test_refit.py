@@ -91,8 +91,8 @@ def by_autodiff(pls):
     """The same object with the structured path switched off."""
     other = object.__new__(bpls.BPLS)
     other.__dict__.update(pls.__dict__)
-    engines = pls._scorer.engines.change(lambda engine: replace(engine, affine=False))
-    other._scorer = replace(pls._scorer, engines=engines)
+    engines = pls.scorer.engines.change(lambda engine: replace(engine, affine=False))
+    other._scorer = replace(pls.scorer, engines=engines)
     return other
 
 
@@ -100,7 +100,7 @@ def by_autodiff(pls):
 @pytest.mark.parametrize("model", STRUCTURED, ids=lambda model: model.__name__)
 def test_structured_and_general_refits_agree_to_1e_8(model):
     pls = declared(model)
-    assert pls._problem.density.structure.affine_map.size == STRUCTURED[model]
+    assert pls.scorer.problem.density.structure.affine_map.size == STRUCTURED[model]
     structured, general = (p.score("ppp", labels="all") for p in (pls, by_autodiff(pls)))
     assert structured["converged"].all()
     assert general["converged"].all()
@@ -110,7 +110,7 @@ def test_structured_and_general_refits_agree_to_1e_8(model):
 
 def test_a_model_that_is_not_affine_takes_the_general_path():
     pls = declared(scaled)
-    assert pls._problem.density.structure.affine_map is None
+    assert pls.scorer.problem.density.structure.affine_map is None
     assert np.isfinite(pls.score()["score"]).all()
 
 
@@ -121,7 +121,7 @@ def test_a_probability_that_rounds_to_one_leaves_the_gradient_finite(path):
         slope = pm.Normal("slope", 0, 1, initval=8.0)
         pm.Bernoulli("label", p=1 - pm.math.exp(-pm.math.exp(np.array([1.0, 1.0, -50.0, 1.0]) * slope)), observed=[1, 1, 0, -1])
     pls = path(bpls.BPLS(model))
-    value, gradient, hessian = pls.engine.derivatives(pls._problem.labeled)(np.array([8.0]))
+    value, gradient, hessian = pls.engine.derivatives(pls.labeled)(np.array([8.0]))
     np.testing.assert_allclose(value, -32 - 0.5 * np.log(2 * np.pi), atol=1e-12)
     np.testing.assert_allclose((gradient[0], hessian[0, 0]), (-8.0, 1.0), atol=1e-12)
 

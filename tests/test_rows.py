@@ -111,7 +111,7 @@ def test_a_mask_and_positions_name_the_same_candidates(table):
     X, y, truth = table
     positions = np.arange(N, 20)
     for unlabeled in (positions, np.isin(np.arange(len(y)), positions)):
-        problem = bpls.BPLS(logistic(X, np.where(np.arange(len(y)) < 20, truth, -1)), unlabeled=unlabeled)._problem
+        problem = bpls.BPLS(logistic(X, np.where(np.arange(len(y)) < 20, truth, -1)), unlabeled=unlabeled).scorer.problem
         np.testing.assert_array_equal(problem.table.candidates, positions)
         np.testing.assert_array_equal(problem.table.labeled, np.arange(N))
 
@@ -120,7 +120,7 @@ def test_a_mask_and_positions_name_the_same_candidates(table):
 @settings(max_examples=8)
 def test_the_order_of_labeled_rows_and_of_candidates_changes_no_score(small, labeled, pool, criterion):
     chosen = find_settings(criterion, labels="all")
-    problem, scorer = small._problem, small._scorer
+    problem, scorer = small.scorer.problem, small.scorer
     rows = np.array(labeled)
     shuffled = Labeled(rows, problem.table.codes[rows], np.ones(N))
     scores, _ = score_pool(scorer, chosen, scorer.fit(shuffled), np.array(pool))
@@ -151,7 +151,7 @@ def test_the_memory_for_refits_changes_no_score(small):
 @pytest.fixture(scope="module")
 def log_lik(small):
     """Row log-likelihoods of the small model, compiled once."""
-    density = small._problem.density
+    density = small.scorer.problem.density
     return jax.jit(lambda theta, codes: density.structure.log_lik(theta, codes, density.take(np.arange(26))))
 
 

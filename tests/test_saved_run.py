@@ -56,7 +56,7 @@ def test_a_file_without_a_version_is_the_run_that_is_written_today(small, old, s
     today = small.self_train(**settings, rounds=3, **QUIET)
     assert {*today.attrs} - {*old.attrs} == {"version", "stop_kind"}
     assert {*today.children} == {*old.children}
-    again = write_run(read_run(old, small._problem), small._problem, small._problem.density.parameters)
+    again = write_run(read_run(old, small.scorer.problem), small.scorer.problem, small.scorer.problem.density.parameters)
     for group in old.children:
         xr.testing.assert_identical(again[group].to_dataset(), old[group].to_dataset().assign_attrs(again[group].attrs))
         xr.testing.assert_allclose(today[group].to_dataset(), old[group].to_dataset(), rtol=1e-9, atol=1e-9)
@@ -67,7 +67,7 @@ def test_a_file_without_a_version_is_shown_and_audited(small, old, no_style_is_c
     text = str(bpls.summary(old))
     assert text.startswith(old.attrs["verdict"]) and "3 rounds are done." in text
     assert len(bpls.plot_self_training(old)) == 5
-    X = small._problem.density.data[1]
+    X = small.scorer.problem.density.data[1]
     assert bpls.plot_decision(small, X[:, 0], X[:, 1], run=old).get_legend_handles_labels()[1]
     audit = small.audit_along(old, every=2, criteria=["ppp[ep]"], random_seed=0, **QUIET)
     assert audit.rounds["n_labeled"].to_numpy().tolist() == [10, 12]
@@ -125,7 +125,7 @@ def test_why_a_run_ended_is_a_code_beside_the_words(small, tmp_path, kind, how):
     for tree in (run, read(tmp_path / "run.nc")):
         assert tree.attrs["stop_kind"] == kind and isinstance(tree.attrs["stop_reason"], str)
         assert tree.attrs.get("stop_rule") == ("MaxRounds" if kind == "rule" else None)
-        saved = read_run(tree, small._problem)
+        saved = read_run(tree, small.scorer.problem)
         assert (saved.ending.kind, saved.ending.reason) == (kind, run.attrs["stop_reason"])
 
 

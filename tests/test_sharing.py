@@ -63,7 +63,7 @@ def test_features_far_from_zero_are_no_reason_to_refuse():
     with pm.Model() as model:
         b = pm.Normal("b", 0, 2.5, shape=3)
         pm.Bernoulli("y", logit_p=(X + 100) @ b, observed=np.where(np.arange(50) < 20, TRUTH, -1))
-    assert bpls.BPLS(model)._problem.density.graph.sliced
+    assert bpls.BPLS(model).scorer.problem.density.graph.sliced
 
 
 def test_other_classes_are_not_taken_for_the_same():
@@ -90,7 +90,7 @@ def test_predictors_that_are_linear_on_one_table_only_are_found_anew():
         return bpls.BPLS(model)
 
     linear, curved = of(-np.abs(X[:, 0])), of(np.abs(X[:, 0]))
-    assert linear._problem.density.structure.affine_map is not curved._problem.density.structure.affine_map
+    assert linear.scorer.problem.density.structure.affine_map is not curved.scorer.problem.density.structure.affine_map
     forget()
     expected = of(np.abs(X[:, 0])).score()
     xr.testing.assert_allclose(curved.score(), expected)

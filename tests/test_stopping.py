@@ -223,7 +223,7 @@ def test_rules_see_the_models_and_not_the_test_rows(small, test_rows):
 
 
 def test_the_audit_along_a_run_starts_from_the_rows_that_were_not_set_aside(small):
-    track = read_track(train(small, rounds=3, stop=NoGain([0, 3], 9)), small._scorer)
+    track = read_track(train(small, rounds=3, stop=NoGain([0, 3], 9)), small.scorer)
     np.testing.assert_array_equal(track.start.positions, np.setdiff1d(np.arange(N), [0, 3]))
     for step in range(3):
         D, left = track.at(step)

@@ -105,7 +105,7 @@ def maximum(value_and_gradient, start):
 
 def density_at(pls, theta):
     """Log-posterior, gradient and curvature by the derivatives that fits take."""
-    return pls.engine.derivatives(pls._problem.labeled)(theta)
+    return pls.engine.derivatives(pls.labeled)(theta)
 
 
 def test_density_gradient_and_hessian_are_those_of_pymc(declared):
@@ -136,9 +136,9 @@ def test_structured_refits_are_those_of_the_general_path(declared):
     """Of kinds that tests/test_refit.py does not have."""
     _, pls = declared
     assert pls.engine.affine_rows is not None
-    scorer = pls._scorer
+    scorer = pls.scorer
     general = replace(scorer, engines=scorer.engines.change(lambda engine: replace(engine, affine=False)))
-    labeled, rows = pls._problem.labeled, zoo.CANDIDATES[:3]
+    labeled, rows = pls.labeled, zoo.CANDIDATES[:3]
     results = (score_pool(each, find_settings("ppp"), each.fit(labeled), rows)[0] for each in (scorer, general))
     one, other = (result["score"].to_numpy() for result in results)
     np.testing.assert_allclose(one, other, rtol=0, atol=1e-8)
@@ -152,13 +152,13 @@ def test_approximations_without_refits_are_near_the_exact_values(declared):
     exact, error = tree["exact"]["log_predictive"].to_numpy(), float(tree["exact"]["mcse"].max())
     if not kind.local:
         assert tree.attrs["reliable"] == 1
-    labeled = pls._problem.labeled
-    takes_ep = pls.engine.separable_prior is not None and pls._problem.density.structure.affine_map.size == 1
+    labeled = pls.labeled
+    takes_ep = pls.engine.separable_prior is not None and pls.scorer.problem.density.structure.affine_map.size == 1
     for approximation in ("ep", "vi") if takes_ep else ("vi",):
         settings = replace(find_settings("ppp", approximation), absolute=False)
         try:
-            fit = pls._scorer.fit(labeled, centre_of=approximation)
-            scores, _ = score_pool(pls._scorer, settings, fit, zoo.CANDIDATES)
+            fit = pls.scorer.fit(labeled, centre_of=approximation)
+            scores, _ = score_pool(pls.scorer, settings, fit, zoo.CANDIDATES)
         except bpls.ApproximationError as refusal:
             # PyMC 5.28 rounds 1 - exp(-exp(f)) to 1, so that the expected log-likelihood is minus infinity
             assert takes_ep and approximation == "vi" and 'Use approximation="ep"' in str(refusal)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
@@ -62,7 +62,7 @@ def read_track(run: xr.DataTree, scorer: Scorer, labels: LabelRule | None = None
     """
     problem, saved = scorer.problem, read_run(run, scorer.problem)
     made_by, test = saved.settings, saved.test
-    settings = find_settings("ppp", "vi", labels=label_rule_again(made_by.labels, labels))
+    settings = replace(find_settings("ppp", labels=label_rule_again(made_by.labels, labels)), centre_of="vi")
     inside = test is not None and len(test.positions) > 0 and test.positions.max() < problem.source.n_rows
     balance = None if made_by.class_balance is None else ClassBalance(made_by.class_balance)
     weights = saved.labeled.weights[len(saved.first(0)) :]

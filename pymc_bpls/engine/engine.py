@@ -117,7 +117,7 @@ class Engine:
         ...     beta = pm.Normal("beta", 0, 1)
         ...     label = pm.Bernoulli("label", logit_p=np.array([1.0, 2.0, -1.0, 0.5]) * beta, observed=[1, 1, 0, -1])
         >>> pls = bpls.BPLS(model)
-        >>> engine, labeled = pls.engine, pls._problem.labeled
+        >>> engine, labeled = pls.engine, pls.labeled
         >>> mode = engine.fit(labeled, k=2)
         >>> value, gradient, curvature = engine.derivatives(labeled, k=2)(mode.theta)
         >>> bool(np.abs(gradient).max() < 1e-8), bool(np.isclose(value, mode.value))

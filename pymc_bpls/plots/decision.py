@@ -84,7 +84,7 @@ def plot_decision(
     >>> panel.get_xlabel()
     'x'
     """
-    problem, scorer = pls._problem, pls._scorer
+    problem, scorer = pls.scorer.problem, pls.scorer
     names, n = problem.classes.names, len(problem.table.codes)
     points = np.column_stack([_feature(values, n, name) for values, name in ((x, "x"), (y, "y"))])
     code = _code(label, names.tolist())
@@ -108,8 +108,8 @@ def plot_decision(
 def _rows_of(pls: PseudoLabelSelector, run: xr.DataTree | None) -> tuple[Labeled, int, np.ndarray | None]:
     """D, how many of its last rows are pseudo-labeled, and where to look for its mode."""
     if run is None:
-        return pls._problem.labeled, 0, None
-    saved = read_run(run, pls._problem)
+        return pls.labeled, 0, None
+    saved = read_run(run, pls.scorer.problem)
     return saved.labeled, saved.n_added, saved.theta
 
 
@@ -133,7 +133,7 @@ def _code(label: Any, names: list[Any]) -> int:
 def _map(panel: Axes, pls: PseudoLabelSelector, fit: Fitted, code: int, grid: tuple[Any, Any, Mapping[str, Any]]) -> None:
     """Probabilities of new rows on a grid of the two features, and the line where they are ½."""
     gx, gy = (np.asarray(values, dtype=float) for values in grid[:2])
-    scorer, positions = pls._scorer.with_rows(grid[2])
+    scorer, positions = pls.scorer.with_rows(grid[2])
     if len(positions) != gx.size * gy.size:
         raise RowError(
             f"grid= has {len(positions)} new rows for {gx.size} by {gy.size} points. Give a row for each point of "

@@ -19,7 +19,8 @@ LAPLACE = "laplace"
 class Settings:
     """How to score: the criterion, whether it expands with the prior, the label rule, and by which approximation.
 
-    Without `absolute`, scores without refits are left without the constant that all candidates share.
+    Without `absolute`, scores without refits are left without the constant that all candidates share. Where the log-posterior
+    has a kink, and so no mode to verify, the centre of the approximation `centre_of` will do.
     """
 
     criterion: Criterion | FitCriterion
@@ -27,17 +28,13 @@ class Settings:
     rule: LabelRule
     rng: np.random.Generator
     approximation: str = LAPLACE
+    centre_of: str | None = None
     absolute: bool = True
 
     @property
     def by_laplace(self) -> bool:
         """Whether the criterion is taken by Laplace's method, at the mode or with a refit of every candidate."""
         return self.approximation == LAPLACE
-
-    @property
-    def centre_of(self) -> str | None:
-        """The approximation whose centre will do where the log-posterior has a kink, and so no mode to verify."""
-        return None if self.by_laplace else self.approximation
 
 
 def find_settings(
@@ -65,4 +62,5 @@ def find_settings(
         )
     if approximation != LAPLACE and expansion != "map":
         raise CriterionError(f'expansion="{expansion}" is for approximation="laplace". Leave it out.')
-    return Settings(chosen, with_prior, find_rule(labels), np.random.default_rng(random_seed), approximation)
+    centre_of = None if approximation == LAPLACE else approximation
+    return Settings(chosen, with_prior, find_rule(labels), np.random.default_rng(random_seed), approximation, centre_of)

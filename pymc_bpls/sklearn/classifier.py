@@ -199,7 +199,7 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
             progressbar=self.progressbar,
         )
         self._fit_log_p = Predictive(pls.engine).log_probabilities(self._theta, np.arange(len(X)))
-        self._fit_labeled = read_run(self.run_, pls._problem).labeled
+        self._fit_labeled = read_run(self.run_, pls.scorer.problem).labeled
         self._describe_run(labels, known)
         return self
 
@@ -282,7 +282,7 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
         if not isinstance(model, pm.Model):
             raise ModelError(f"build_model returned a {type(model).__name__}. Return the pymc.Model.")
         pls = BPLS(model, classes=self.classes_, predictor=self.predictor)
-        if pls._problem.density.joint is not None:
+        if pls.scorer.problem.density.joint is not None:
             raise ModelError(NO_ROW)
         return pls
 
@@ -300,9 +300,10 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
     def _check_unchanged(self, pls: BPLS) -> None:
         """The parameters are those of the fit, and the training rows are predicted as they were."""
         fitted = self._tables.parameters
-        if tuple(pls._problem.density.parameters.labels) != fitted:
+        parameters = tuple(pls.scorer.problem.density.parameters.labels)
+        if parameters != fitted:
             raise ModelError(
-                f"The model has {len(fitted)} parameters in fit and {pls._problem.density.dimension} with new rows, as where "
+                f"The model has {len(fitted)} parameters in fit and {len(parameters)} with new rows, as where "
                 "each row has its own. Such a model predicts rows of its table only: put them into fit, see transduction_."
             )
         log_p = Predictive(pls.engine).log_probabilities(self._theta, np.arange(len(self._fit_X)))
@@ -316,8 +317,8 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
         if self.predictor == "map":
             return Predictive(pls.engine).log_probabilities(self._theta, positions)
         settings = find_settings(self.criterion, self.approximation, self.expansion, self.labels)
-        fit = pls._scorer.fit(self._fit_labeled, self._theta, settings.centre_of)
-        return pls._scorer.log_probabilities(fit, positions)
+        fit = pls.scorer.fit(self._fit_labeled, self._theta, settings.centre_of)
+        return pls.scorer.log_probabilities(fit, positions)
 
 
 def cross_validate_labeled(

@@ -60,7 +60,7 @@ def methods(pls: bpls.BPLS) -> dict[str, Callable[[], np.ndarray]]:
     """log PPP of each candidate up to a constant, by each approximation."""
 
     def predictive_laplace() -> np.ndarray:
-        labeled, codes = pls._problem.labeled, pls._problem.codes
+        labeled, codes = pls.labeled, pls.scorer.problem.codes
         mode = pls.engine.fit(labeled, k=2)
         scores = pls.score("probability")
         rows = scores["candidate"].to_numpy()
@@ -89,7 +89,7 @@ def compare(values: np.ndarray, reference: xr.Dataset) -> dict[str, float]:
 
 def pareto_k(pls: bpls.BPLS, name: str) -> float | None:
     """k-hat of importance sampling of p_2 from that approximation's own Gaussian."""
-    engine, labeled, kinds = pls.engine, pls._problem.labeled, {"VI": "vi", "EP": "ep"}
+    engine, labeled, kinds = pls.engine, pls.labeled, {"VI": "vi", "EP": "ep"}
     if name == "PSIS":
         return float(pls.exact(method="psis", random_seed=0, absolute=False)["exact"]["pareto_k"].max())
     if name in kinds:

@@ -39,8 +39,8 @@ def self_train(method: str, declared: Declared, split: Split, fresh: np.ndarray,
     """
     criterion = CRITERIA[method]
     with_prior = isinstance(criterion, FitCriterion) or criterion.prior
-    approximation = "ep" if method == EP else "laplace"
-    settings = Settings(criterion, with_prior, find_rule("predicted"), rng, approximation, absolute=False)
+    approximation, centre_of = ("ep", "ep") if method == EP else ("laplace", None)
+    settings = Settings(criterion, with_prior, find_rule("predicted"), rng, approximation, centre_of, absolute=False)
     judged = np.append(split.test.positions, fresh)
     plan = Plan(None, 1, [], None, 1.0, HeldOut(judged, declared.table.y[judged]))
     run = Run(declared.scorer, settings, plan, split.labeled, split.candidates, History())

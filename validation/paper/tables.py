@@ -102,4 +102,4 @@ def _declare(source: str, features: int | None, basis: str, prior: Prior) -> Dec
     with pm.Model() as model:
         beta = pm.Normal("beta", centre(prior, design, table.logit), prior.sd * scale, shape=design.shape[1])
         pm.Bernoulli("y", logit_p=design @ beta, observed=table.y)
-    return Declared(table, design, bpls.BPLS(model)._scorer)
+    return Declared(table, design, bpls.BPLS(model).scorer)
