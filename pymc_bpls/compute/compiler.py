@@ -84,7 +84,7 @@ class Compiler:
     def _first(self, compiled: Callable[..., Any], arguments: Any, code: Any, shapes: Any, store: Store) -> Any:
         name = describe(*code)
         if self.announce is not None:
-            self.announce(f"compiling {name}")
+            self.announce(f"compiling: {name}")
         start = time.perf_counter()
         result = jax.block_until_ready(compiled(*arguments))
         self.log.append(Compilation(name, shapes, time.perf_counter() - start))

@@ -56,7 +56,7 @@ class Block:
         """Each row's η (n, p) at its own θ (n, q)."""
         return (self.matrix @ theta[:, :, None])[:, :, 0] + self.offset
 
-    def of(self, rows: np.ndarray) -> Block:
+    def take(self, rows: np.ndarray) -> Block:
         """Some of its rows."""
         inputs = tuple(values[rows] for values in self.inputs)
         return Block(self.matrix[rows], self.offset[rows], self.weights[rows], self.codes[rows], inputs)
@@ -199,10 +199,10 @@ class Objective:
     pairs: Block | None
     prior: bool
 
-    def of(self, sets: np.ndarray) -> Objective:
+    def take(self, sets: np.ndarray) -> Objective:
         """For some of the candidates."""
         assert self.pairs is not None
-        return replace(self, pairs=self.pairs.of(sets))
+        return replace(self, pairs=self.pairs.take(sets))
 
     def _rows(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
         """η of D's rows at each θ and of each candidate at its own, below each other, with classes and inputs."""

@@ -59,7 +59,7 @@ def refit_chunk(objective: Objective, start: Mode) -> Ends:
     ends = Ends(theta, log_lik, pseudo, log_prior, log_det, decrement, np.zeros(len(theta), dtype=bool))
     active = np.arange(len(ends.theta))
     for _ in range(_MOST_STEPS):
-        some = objective.of(active)
+        some = objective.take(active)
         point = some.at(ends.theta[active])
         factors, definite = _factors(some, point)
         step, decrement = _newton_steps(factors, point.gradient)
@@ -68,12 +68,12 @@ def refit_chunk(objective: Objective, start: Mode) -> Ends:
         ends.record(active, point, log_det, decrement)
         ends.done[active] = definite & arrived & np.isfinite(point.value)
         going = np.flatnonzero(definite & ~arrived)
-        theta, moved = _line_search(some.of(going), point.theta[going], point.value[going], step[going], decrement[going])
+        theta, moved = _line_search(some.take(going), point.theta[going], point.value[going], step[going], decrement[going])
         going, theta = going[moved], theta[moved]
         if not going.size:
             break
         solve = partial(_solve, factors[going])
-        ends.theta[active[going]] = _chords(some.of(going), theta, decrement[going], solve, _OWN_CHORDS)
+        ends.theta[active[going]] = _chords(some.take(going), theta, decrement[going], solve, _OWN_CHORDS)
         active = active[going]
     return ends
 
@@ -125,7 +125,7 @@ def _line_search(
     for _ in range(_HALVINGS):
         if not undecided.size:
             break
-        ahead = objective.of(undecided).at(theta[undecided] + size[undecided, None] * step[undecided]).value
+        ahead = objective.take(undecided).at(theta[undecided] + size[undecided, None] * step[undecided]).value
         undecided = undecided[~(ahead >= (floor + 1e-4 * size * decrement**2)[undecided])]
         size[undecided] *= 0.5
     return theta + size[:, None] * step, ~np.isin(np.arange(len(theta)), undecided)
@@ -157,7 +157,7 @@ def _chords(objective: Objective, theta: np.ndarray, decrement: np.ndarray, solv
     best, decrement = theta.copy(), decrement.copy()
     active = np.arange(len(theta))
     for _ in range(most):
-        gradient = objective.of(active).gradient(theta)
+        gradient = objective.take(active).gradient(theta)
         step = solve(gradient, active)
         ahead = np.sqrt(np.maximum((gradient * step).sum(axis=1), 0.0))
         shrinks = ahead <= _CHORD_FACTOR * decrement[active]
@@ -174,7 +174,7 @@ def _best_of(objective: Objective, origin: np.ndarray, move: np.ndarray, stay: n
     size, floor = np.zeros(len(move)), stay - _SLACK * (1 + np.abs(stay))
     undecided = np.arange(len(move))
     for fraction in _SIZES:
-        value = objective.of(undecided).at(origin + fraction * move[undecided]).value
+        value = objective.take(undecided).at(origin + fraction * move[undecided]).value
         good = value >= floor[undecided]
         size[undecided[good]] = fraction
         undecided = undecided[~good]

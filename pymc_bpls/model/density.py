@@ -272,15 +272,15 @@ def _verified(
     for graph in islice(one_row_graphs(source, log_lik), _READINGS):
         try:
             graphs = Graphs([graph.theta, graph.label, *graph.rows], [graph.log_lik], classes.values)
-            function = ROWS.get(graphs, partial(_RowFunction.of, graph, classes))
+            function = ROWS.get(graphs, partial(_row_function, graph, classes))
             if check.passed_by(function, graph.data):
                 return graph, function.row
         except ModelError:
             raise
         except (TypeError, ValueError, IndexError):
             continue
-    row = _row_function(table, classes, n_rows=source.n_rows)
-    return (table, row) if check.passed_by(_RowFunction(row), table.data) else None
+    function = _row_function(table, classes, n_rows=source.n_rows)
+    return (table, function.row) if check.passed_by(function, table.data) else None
 
 
 @dataclass(frozen=True)
@@ -288,10 +288,6 @@ class _RowFunction:
     """ℓ of one row, and of many rows, compiled."""
 
     row: Callable[..., jax.Array]
-
-    @classmethod
-    def of(cls, graph: RowGraph, classes: Classes) -> _RowFunction:
-        return cls(_row_function(graph, classes))
 
     @cached_property
     def of_rows(self) -> Callable[..., jax.Array]:
@@ -301,7 +297,7 @@ class _RowFunction:
         return jax.jit(jax.vmap(one, (None, 0, 0)))
 
 
-def _row_function(graph: RowGraph, classes: Classes, n_rows: int = 0) -> Callable[..., jax.Array]:
+def _row_function(graph: RowGraph, classes: Classes, n_rows: int = 0) -> _RowFunction:
     function = jaxify([graph.theta, graph.label, *graph.rows], [graph.log_lik])
     if graph.sliced:
 
@@ -315,7 +311,7 @@ def _row_function(graph: RowGraph, classes: Classes, n_rows: int = 0) -> Callabl
             labels = jnp.asarray(placeholder).at[position[0]].set(label[0])
             return function(theta, labels)[0][position[0]]
 
-    return row
+    return _RowFunction(row)
 
 
 class _TableCheck:

@@ -114,7 +114,7 @@ class SubTables:
         labels = jnp.asarray(self.class_values)[codes]
         return self.functions[size](theta, labels, *self.at(positions, table))[0]
 
-    def of(self, theta: Variable, codes: np.ndarray, positions: np.ndarray) -> Variable:
+    def log_lik_graph(self, theta: Variable, codes: np.ndarray, positions: np.ndarray) -> Variable:
         """L of rows (n,), in this order, with class codes (n,), as a PyTensor graph of θ."""
         inputs, outputs = self.graph(len(positions))
         given = [theta, pt.constant(self.class_values[codes]), *map(pt.constant, self.at(positions, self.table))]
@@ -143,7 +143,7 @@ def find_subtables(
         reading = SubTables(source, log_lik, values, axes, classes.values)
         try:
             probe = probe or _Probe(source, log_lik, classes, start, marginal)
-            found.append((reading, probe.of(reading)))
+            found.append((reading, probe.values_by(reading)))
         except BPLSError:
             raise
         except (TypeError, ValueError, AssertionError, IndexError, np.linalg.LinAlgError) as error:
@@ -187,7 +187,7 @@ class _Probe:
         smaller = max(n // 2, 1)
         self.some = [np.sort(rng.choice(n, size=size, replace=False)) for size in {smaller, min(smaller + 1, n)}]
 
-    def of(self, reading: SubTables) -> list[float]:
+    def values_by(self, reading: SubTables) -> list[float]:
         """L of some rows; an error where the whole table is not reproduced."""
         for theta, codes, expected in self.cases:
             found = reading.plain(theta, codes, self.everything)

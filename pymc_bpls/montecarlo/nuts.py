@@ -60,7 +60,7 @@ def _log_lik(problem: Problem, labeled: Labeled, theta: Any) -> Any:
     density, classes = problem.density, problem.classes
     if density.joint is not None:
         order = np.argsort(labeled.positions)
-        return density.joint.of(theta, labeled.codes[order], labeled.positions[order])
+        return density.joint.log_lik_graph(theta, labeled.codes[order], labeled.positions[order])
     if density.graph.sliced:
         graph = rows_graph(problem.source, problem.log_lik, density.graph, len(labeled))
         values = [pt.constant(data) for data in density.take(labeled.positions)]
