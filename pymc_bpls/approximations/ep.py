@@ -284,13 +284,13 @@ def _shape(factors: Factors, marginals: Marginals, grid: Grid) -> Shape:
 
 def _correction(shape: Shape, covariance: np.ndarray) -> float:
     """What the tilted densities' shapes add to log Z, pair by pair of factors."""
-    unit, found = shape.directions, 0.0
+    unit, correction = shape.directions, 0.0
     for first in range(0, len(unit), _PAIRED_AT_ONCE):
         some = slice(first, first + _PAIRED_AT_ONCE)
         rho = unit[some] @ covariance @ unit.T
         rho[np.arange(len(rho)), np.arange(first, first + len(rho))] = 0.0
-        found += 0.5 * float((shape.c[:, some].T * shape.tilt(rho)).sum())
-    return found
+        correction += 0.5 * float((shape.c[:, some].T * shape.tilt(rho)).sum())
+    return correction
 
 
 def _step(factors: Factors, old: np.ndarray, new: np.ndarray, damping: float) -> tuple[np.ndarray, np.ndarray, State]:

@@ -51,11 +51,11 @@ class Shape:
         """Σ_n c_ln ρ_n^l / l! of each function, for correlations (rows, J): shape (rows, L)."""
 
         def of(rho: np.ndarray) -> np.ndarray:
-            found, power = np.empty((len(rho), len(ORDERS))), rho * rho
+            tilts, power = np.empty((len(rho), len(ORDERS))), rho * rho
             for place, order in enumerate(ORDERS):
                 power *= rho
-                found[:, place] = power @ self.c[place] / factorial(order)
-            return found
+                tilts[:, place] = power @ self.c[place] / factorial(order)
+            return tilts
 
         n = len(correlations)
         return np.concatenate([*side_by_side(of, (correlations[i : i + _AT_ONCE] for i in range(0, max(n, 1), _AT_ONCE)))])

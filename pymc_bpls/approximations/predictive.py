@@ -99,9 +99,9 @@ class Predictive:
                 nodes = (_NODES[number] - 1) * self.refinement + 1
                 arrays = (mean[same], sd[same], tilt[same], block.codes[same], *(values[same] for values in block.inputs))
                 most = max(_FEWEST_ROWS, 1 << (_AT_ONCE // nodes).bit_length())
-                found = self._at_nodes(kernel, arrays, most, nodes=nodes, **static)
-                result = np.empty((len(sd), *found.shape[1:])) if result is None else result
-                result[same] = found
+                values = self._at_nodes(kernel, arrays, most, nodes=nodes, **static)
+                result = np.empty((len(sd), *values.shape[1:])) if result is None else result
+                result[same] = values
             assert result is not None
             return result
 

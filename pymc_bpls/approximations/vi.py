@@ -97,16 +97,16 @@ def fit(engine: Engine, labeled: Labeled, k: int, mode: Mode | None, start: Gaus
             ahead = _mixed(mixing, now, _moved(now, at, step), scale)
         except np.linalg.LinAlgError:
             break
-        found = expect(ahead)
+        expectations = expect(ahead)
         last_elbo, last_miss = elbo, miss
-        elbo, miss = _elbo(ahead, found), _miss(ahead, found)
+        elbo, miss = _elbo(ahead, expectations), _miss(ahead, expectations)
         if miss <= _MOMENTS and abs(elbo - last_elbo) <= _ELBO * (1 + abs(elbo)):
             return Gaussian(ahead.mean, ahead.covariance, float(elbo), steps)
         if not elbo >= last_elbo - _ELBO * (1 + abs(last_elbo)) and not miss < _WORSE * last_miss and step > _LEAST_STEP:
             mixing, step, elbo, miss = Mixing(), 0.5 * step, last_elbo, last_miss
             continue
         step = min(1.0, 1.1 * step)
-        now, at = ahead, found
+        now, at = ahead, expectations
     raise ApproximationError(
         f"The variational fit did not settle in {steps} steps; {_widest(engine, now)} are the most uncertain. "
         'Use approximation="ep" where rows have one linear predictor, exact(method="nuts"), or tighter priors.'
@@ -141,13 +141,13 @@ def _mixed(mixing: Mixing, now: Moments, ahead: Moments, scale: np.ndarray) -> M
     def vector(at: Moments) -> np.ndarray:
         return np.concatenate([at.mean / scale, at.precision[packed] * both])
 
-    found = mixing(vector(now), vector(ahead))
+    mixed = mixing(vector(now), vector(ahead))
     precision = np.zeros_like(now.covariance)
-    precision[packed] = found[len(scale) :] / both
+    precision[packed] = mixed[len(scale) :] / both
     try:
         factor = scipy.linalg.cho_factor(precision, lower=True)
         covariance = scipy.linalg.cho_solve(factor, np.eye(len(scale)))
-        return Moments(found[: len(scale)] * scale, covariance, np.linalg.cholesky(covariance))
+        return Moments(mixed[: len(scale)] * scale, covariance, np.linalg.cholesky(covariance))
     except np.linalg.LinAlgError:
         return ahead
 
@@ -203,8 +203,8 @@ def _by_nodes(model: AffineRows, block: Block) -> Expect:
         codes = np.repeat(block.codes, len(z))
         inputs = tuple(np.repeat(values, len(z), axis=0) for values in block.inputs)
         f = (A @ at.mean + block.offset[:, 0])[:, None] + sd[:, None] * z
-        found = model.derivatives_at(f.reshape(-1, 1), codes, inputs)
-        value, slope, bend = (part.reshape(f.shape) @ weights * block.weights for part in found)
+        derivatives = model.derivatives_at(f.reshape(-1, 1), codes, inputs)
+        value, slope, bend = (part.reshape(f.shape) @ weights * block.weights for part in derivatives)
         return Expectations(float(value.sum()), A.T @ slope, -(A.T * bend) @ A)
 
     return expect
@@ -221,8 +221,8 @@ def _by_predictors(model: AffineRows, block: Block) -> Expect:
         eta = ((at.mean + z @ at.factor.T) @ block.flat.T).reshape(len(z), n, p) + block.offset
         value, slopes, bends = np.zeros(n), np.zeros((n, p)), np.zeros((n, p, p))
         for first in range(0, len(z), _DRAWS_AT_ONCE):
-            found = model.derivatives_at(eta[first : first + _DRAWS_AT_ONCE].reshape(-1, p), codes, inputs)
-            for total, part in zip((value, slopes, bends), found, strict=True):
+            derivatives = model.derivatives_at(eta[first : first + _DRAWS_AT_ONCE].reshape(-1, p), codes, inputs)
+            for total, part in zip((value, slopes, bends), derivatives, strict=True):
                 total += part.reshape(_DRAWS_AT_ONCE, *total.shape).sum(axis=0)
         weights = block.weights / len(z)
         curvature = -block.flat.T @ ((weights[:, None, None] * bends) @ block.matrix).reshape(n * p, -1)
@@ -268,8 +268,8 @@ def expectations(
 
     def step(total: Any, some: jax.Array) -> tuple[Any, None]:
         theta = mean + some @ factor.T
-        found = jax.lax.map(at, theta) if apart else jax.vmap(at)(theta)
-        return tuple(sofar + part.mean(axis=0) / len(z) for sofar, part in zip(total, found, strict=True)), None
+        derivatives = jax.lax.map(at, theta) if apart else jax.vmap(at)(theta)
+        return tuple(sofar + part.mean(axis=0) / len(z) for sofar, part in zip(total, derivatives, strict=True)), None
 
     q = mean.shape[0]
     return jax.lax.scan(step, (jnp.zeros(()), jnp.zeros(q), jnp.zeros((q, q))), z)[0]

@@ -150,11 +150,11 @@ class AffineRows:
         points = np.vstack([start, start + np.array(_SPREADS)[:, None] * draws])
         hessians = self._run(kernels.log_prior_hessian, points)
         values, slopes = self._run(kernels.log_prior_and_gradient, points)
-        found = GaussianPrior(start, float(values[0]), slopes[0], -hessians[0])
-        pairs = ((hessians, -found.precision), *zip((values, slopes), found.at(points), strict=True))
+        gaussian = GaussianPrior(start, float(values[0]), slopes[0], -hessians[0])
+        pairs = ((hessians, -gaussian.precision), *zip((values, slopes), gaussian.at(points), strict=True))
         with np.errstate(invalid="ignore"):
             same = all(np.allclose(a, b, rtol=1e-11, atol=1e-13) for a, b in pairs)
-        return found if same else None
+        return gaussian if same else None
 
     def derivatives(self, block: Block, prior: bool) -> Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]:
         """Value, gradient and curvature of Σ w_j ℓ_j (+ log π) as `find_mode` takes them."""

@@ -203,5 +203,5 @@ def _own_steps(model: AffineRows, pairs: Block, start: Mode, spread: np.ndarray)
         miss = (spread @ now.gradient[:, :, None])[:, :, 0] - move
         move = move + np.linalg.solve(np.eye(eta.shape[1]) - spread @ now.hessian, miss[:, :, None])[:, :, 0]
         now = model.derivatives_at(eta + move, pairs.codes, pairs.inputs)
-    found = np.isfinite(now.gradient).all(axis=1) & np.isfinite(now.hessian).all(axis=(1, 2))
-    return OwnStep(value, np.where(found[:, None], now.gradient, 0.0), np.where(found[:, None, None], -now.hessian, 0.0))
+    finite = np.isfinite(now.gradient).all(axis=1) & np.isfinite(now.hessian).all(axis=(1, 2))
+    return OwnStep(value, np.where(finite[:, None], now.gradient, 0.0), np.where(finite[:, None, None], -now.hessian, 0.0))

@@ -109,12 +109,12 @@ def _loads(failure: Failure, names: Sequence[str]) -> str:
 
 def _kinks(derivatives: Derivatives, theta: np.ndarray) -> np.ndarray:
     """Parameters in which the gradient jumps at θ."""
-    found = []
+    kinks = []
     for k in range(len(theta)):
         shift = np.zeros_like(theta)
         shift[k] = 1e-5 * (1 + abs(theta[k]))
         (_, above, h1), (_, below, h2) = derivatives(theta + shift), derivatives(theta - shift)
         smooth = 2 * shift[k] * max(abs(h1[k, k]), abs(h2[k, k]))
         if abs(above[k] - below[k]) > 100 * smooth + 1e-2:
-            found.append(k)
-    return np.array(found, dtype=int)
+            kinks.append(k)
+    return np.array(kinks, dtype=int)

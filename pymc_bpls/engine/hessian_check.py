@@ -41,6 +41,6 @@ def _agree(derivatives: Derivatives, theta: np.ndarray) -> bool:
     along = rng.normal(size=len(theta))
     _, _, curvature = derivatives(theta)
     above, below = (derivatives(theta + sign * 1e-4 * along)[1] for sign in (1, -1))
-    found, expected = -curvature @ along, (above - below) / 2e-4
-    usable = np.isfinite(found) & np.isfinite(expected)
-    return bool((np.abs(found - expected)[usable] <= 1e-2 * (1e-3 + np.abs(expected).max(initial=0.0))).all())
+    along_hessian, expected = -curvature @ along, (above - below) / 2e-4
+    usable = np.isfinite(along_hessian) & np.isfinite(expected)
+    return bool((np.abs(along_hessian - expected)[usable] <= 1e-2 * (1e-3 + np.abs(expected).max(initial=0.0))).all())

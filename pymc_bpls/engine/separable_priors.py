@@ -62,9 +62,9 @@ def find_separable(model: AffineRows) -> SeparablePrior | None:
     if rest.size:
         precision[np.ix_(rest, rest)] = model.prior_precision(start[None])[0][np.ix_(rest, rest)]
         slope[rest] = model.log_prior(start[None])[1][0][rest]
-    found = SeparablePrior(GaussianPrior(start, value, slope, precision), coordinates, log_prior)
+    separable = SeparablePrior(GaussianPrior(start, value, slope, precision), coordinates, log_prior)
     with np.errstate(invalid="ignore"):
-        return found if _is_the_prior(found, log_prior) else None
+        return separable if _is_the_prior(separable, log_prior) else None
 
 
 def _quadratic_along_axes(log_prior: Callable[[np.ndarray], np.ndarray], start: np.ndarray, value: float) -> np.ndarray:
@@ -78,13 +78,13 @@ def _quadratic_along_axes(log_prior: Callable[[np.ndarray], np.ndarray], start: 
     return np.isclose(along[2:], expected, rtol=_TOLERANCE, atol=1e-9).all(axis=0)
 
 
-def _is_the_prior(found: SeparablePrior, log_prior: Callable[[np.ndarray], np.ndarray]) -> bool:
+def _is_the_prior(separable: SeparablePrior, log_prior: Callable[[np.ndarray], np.ndarray]) -> bool:
     """Whether the parts add up to log π at random points."""
-    start = found.quadratic.start
+    start = separable.quadratic.start
     draws = np.random.default_rng(1).normal(size=(len(_SPREADS), len(start)))
     points = start + np.array(_SPREADS)[:, None] * draws
-    count = len(found.coordinates)
-    along = found.along(points[:, found.coordinates].ravel(), np.tile(np.arange(count), len(points)))
-    parts = found.quadratic.at(points)[0] + along.reshape(len(points), count).sum(axis=1)
+    count = len(separable.coordinates)
+    along = separable.along(points[:, separable.coordinates].ravel(), np.tile(np.arange(count), len(points)))
+    parts = separable.quadratic.at(points)[0] + along.reshape(len(points), count).sum(axis=1)
     whole = log_prior(points)
     return bool(np.isfinite(whole).all() and np.allclose(parts, whole, rtol=_TOLERANCE, atol=1e-8))

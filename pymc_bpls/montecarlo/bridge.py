@@ -44,8 +44,8 @@ def bridge(at_first: np.ndarray, at_second: np.ndarray) -> LogRatio:
     >>> rng = np.random.default_rng(0)
     >>> first, second = rng.normal(0, 1, (4, 2000)), rng.normal(0, 2, (4, 2000))
     >>> log_ratio = lambda x: -0.5 * (x / 2) ** 2 + 0.5 * x**2
-    >>> found = bridge(log_ratio(first), log_ratio(second))
-    >>> bool(abs(found.value - np.log(2)) < 4 * found.error)
+    >>> ratio = bridge(log_ratio(first), log_ratio(second))
+    >>> bool(abs(ratio.value - np.log(2)) < 4 * ratio.error)
     True
     """
     sizes = np.array([_effective(at_first), _effective(at_second)])
@@ -118,10 +118,10 @@ class Proposal:
 
     def draws(self, shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
         """Independent draws, shape (*shape, q)."""
-        found = self._standard(rng).rvs(int(np.prod(shape)))
-        return self.mean + self.sd * np.reshape(found, (*shape, len(self.mean)))
+        standard = self._standard(rng).rvs(int(np.prod(shape)))
+        return self.mean + self.sd * np.reshape(standard, (*shape, len(self.mean)))
 
     def log_density(self, draws: np.ndarray) -> np.ndarray:
         """Normalised log density at draws (..., q)."""
-        found = self._standard().logpdf((draws - self.mean) / self.sd) - np.log(self.sd).sum()
-        return np.asarray(found).reshape(draws.shape[:-1])
+        log_density = self._standard().logpdf((draws - self.mean) / self.sd) - np.log(self.sd).sum()
+        return np.asarray(log_density).reshape(draws.shape[:-1])

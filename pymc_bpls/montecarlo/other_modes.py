@@ -20,15 +20,15 @@ def find_modes(engine: Engine, labeled: Labeled, k: int) -> list[Mode]:
     """Distinct modes of k ℓ_D + log π, from the model's start and from fixed points, uniform within 2 of it."""
     rng = np.random.default_rng(0)
     start = engine.density.start
-    found: list[Mode] = []
+    modes: list[Mode] = []
     for offset in np.vstack([np.zeros(len(start)), rng.uniform(-_RADIUS, _RADIUS, size=(_STARTS, len(start)))]):
         try:
             mode = engine.fit(labeled, start + offset, k=k)
         except ModeError:
             continue
-        if all(_distance(other, mode.theta[None])[0] > _SAME for other in found):
-            found.append(mode)
-    return found
+        if all(_distance(other, mode.theta[None])[0] > _SAME for other in modes):
+            modes.append(mode)
+    return modes
 
 
 def other_modes(engine: Engine, labeled: Labeled) -> tuple[int, float] | None:

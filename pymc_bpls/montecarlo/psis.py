@@ -41,11 +41,11 @@ def importance_draws(
     for name, q in proposals:
         proposal = Proposal(q.mean, q.covariance)
         try:
-            found = _weighted(engine, labeled, k, [proposal], n, rng)
+            weighted = _weighted(engine, labeled, k, [proposal], n, rng)
         except np.linalg.LinAlgError:
             continue
         tried.append(proposal)
-        best = _better(best, (*found, name))
+        best = _better(best, (*weighted, name))
         if _good(best):
             return best
     if best is None:
@@ -62,8 +62,8 @@ def importance_draws(
     return best
 
 
-def _good(found: tuple[Weighted, LogRatio, str]) -> bool:
-    return found[0].pareto_k is not None and found[0].pareto_k <= GOOD_K
+def _good(weighted: tuple[Weighted, LogRatio, str]) -> bool:
+    return weighted[0].pareto_k is not None and weighted[0].pareto_k <= GOOD_K
 
 
 def _better(old: tuple[Weighted, LogRatio, str] | None, new: tuple[Weighted, LogRatio, str]) -> tuple[Weighted, LogRatio, str]:

@@ -206,9 +206,9 @@ def find_rule(labels: str | LabelRule) -> LabelRule:
     """A rule by its name, or as given."""
     if isinstance(labels, LabelRule):
         return labels
-    found = re.fullmatch(r"Hurwicz\((\d+\.?\d*(?:e-?\d+)?)\)", labels) if isinstance(labels, str) else None
-    if found:
-        return Hurwicz(float(found[1]))
+    hurwicz = re.fullmatch(r"Hurwicz\((\d+\.?\d*(?:e-?\d+)?)\)", labels) if isinstance(labels, str) else None
+    if hurwicz:
+        return Hurwicz(float(hurwicz[1]))
     if not isinstance(labels, str) or labels not in RULES:
         known = ", ".join(map(repr, RULES))
         raise CriterionError(f'labels="{labels}" is unknown. Use one of {known}, or Hurwicz(alpha).')

@@ -191,8 +191,8 @@ class Penalised(ModelRule):
         """The member with the largest penalised value."""
         price = self.weight * (members.dimension - members.dimension.min())
         price = price.reshape(-1, *(1,) * (values.ndim - 1))
-        found = _one(np.argmax(values - price, axis=0), values)
-        return found._replace(constant=-np.take_along_axis(price + 0 * values, found.member[None], axis=0)[0])
+        decision = _one(np.argmax(values - price, axis=0), values)
+        return decision._replace(constant=-np.take_along_axis(price + 0 * values, decision.member[None], axis=0)[0])
 
 
 def _one(member: np.ndarray, values: np.ndarray) -> Decision:

@@ -263,13 +263,13 @@ def find_criterion(criterion: str | Criterion | FitCriterion, expansion: str) ->
     """
     if expansion not in ("map", "mle"):
         raise CriterionError(f'expansion="{expansion}" is unknown. Use "map" or "mle".')
-    found = CRITERIA.get(criterion) if isinstance(criterion, str) else criterion
-    if not isinstance(found, Criterion | FitCriterion):
+    chosen = CRITERIA.get(criterion) if isinstance(criterion, str) else criterion
+    if not isinstance(chosen, Criterion | FitCriterion):
         raise CriterionError(
             f'criterion="{criterion}" is unknown. Use one of {", ".join(map(repr, CRITERIA))}, or a Criterion.'
         )
     if expansion == "map":
-        return found, isinstance(found, FitCriterion) or found.prior
-    if isinstance(found, FitCriterion) or (found.prior and found.k == 1):
-        raise CriterionError(f'expansion="mle" is not defined for "{found.name}". Use it with "ppp" or "ibpls".')
-    return found, False
+        return chosen, isinstance(chosen, FitCriterion) or chosen.prior
+    if isinstance(chosen, FitCriterion) or (chosen.prior and chosen.k == 1):
+        raise CriterionError(f'expansion="mle" is not defined for "{chosen.name}". Use it with "ppp" or "ibpls".')
+    return chosen, False

@@ -215,17 +215,17 @@ def _disagreement(value: np.ndarray, values: np.ndarray) -> str:
     )
 
 
-def _averaged(found: Sequence[Averages], level_errors: Sequence[float], decision: Decision, values: np.ndarray) -> Averages:
+def _averaged(averages: Sequence[Averages], level_errors: Sequence[float], decision: Decision, values: np.ndarray) -> Averages:
     """Averages of the rule's values: batches of all members side by side, scaled so that their errors add up.
 
     The error ε of a member's normaliser is a batch and its mirror image.
     """
-    weights = decision.weights.reshape(len(found), -1)
-    n = sum(len(each.deviations) + 2 for each in found)
+    weights = decision.weights.reshape(len(averages), -1)
+    n = sum(len(each.deviations) + 2 for each in averages)
     batches = []
-    for each, error, weight in zip(found, level_errors, weights, strict=True):
+    for each, error, weight in zip(averages, level_errors, weights, strict=True):
         own = len(each.deviations)
         batches.append(np.sqrt(n * (n - 1) / (own * (own - 1))) * each.deviations * weight)
         batches.append(np.array([[1.0], [-1.0]]) * np.sqrt(n * (n - 1) / 2) * error * weight)
-    ess = np.where(weights != 0, np.stack([each.ess for each in found]), np.inf).min(axis=0)
+    ess = np.where(weights != 0, np.stack([each.ess for each in averages]), np.inf).min(axis=0)
     return Averages(decision.value(values).ravel(), np.concatenate(batches), ess)
