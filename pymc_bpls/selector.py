@@ -156,7 +156,9 @@ class PseudoLabelSelector(ABC):
             Over `candidate` (row position; and `label` with `labels="all"`): `score`, `pseudo_label`; for refitted
             criteria their terms and `converged`; under proper priors `log_ppp` (k = 2) or `log_evidence` (k = 1), and with
             `labels="all"` the `class_sum_error` of log PPP: log Σ_y PPP(i, y) minus log Z_2/Z_1, both by Laplace's method. It
-            is 0 for the exact values; a large one says that Laplace's method is off, a small one proves little.
+            is 0 for the exact values; a large one says that Laplace's method is off, a small one proves little. Where scores
+            are averages over draws ("predictive", "entropy" and "vi" of rows with several linear predictors), attrs hold the
+            largest standard error of one, `score_error`.
 
         Raises
         ------

@@ -1,8 +1,9 @@
 """Class probabilities of rows: at one θ, and averaged over a Gaussian approximation q(θ) = N(θ̂, Σ).
 
 Where each row depends on θ through one linear predictor f = a'θ + b, the average is an integral over f ~ N(a'θ̂ + b, a'Σa),
-taken by the trapezoid rule, refined until averages settle to 1e-7; otherwise over fixed antithetic Sobol draws, so that
-scores are deterministic.
+taken by the trapezoid rule, refined until averages settle to 1e-7. Rows with a few, η = Aθ + b, take up to 16,384 fixed Sobol
+draws of their own η ~ N(Aθ̂ + b, AΣA') by its symmetric square root, which does not depend on the order of θ; any other row
+takes up to 4,096 of θ. Draws come with the error that they leave (`replicates`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm, qmc
 
 from pymc_bpls.approximations.gaussian import ORDERS, Gaussian, trapezoid
+from pymc_bpls.approximations.replicates import Averages, average, standard_error
 from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.compiler import Kernel
 from pymc_bpls.compute.threads import IN_TURN
@@ -29,6 +31,8 @@ from pymc_bpls.model.density import Density
 from pymc_bpls.model.structure import Structure
 
 _DRAWS = 256
+_MOST_OF_PREDICTORS, _MOST_OF_THETA = 2**14, 2**12
+_ROWS_AT_ONCE = 1024
 _PREDICTED_AT_ONCE, _AT_ONCE, _FEWEST_ROWS = 2**16, 2**18, 32
 _HALF_WIDTH = 8.0
 _FINEST, _CHANGE = 64, 1e-7
@@ -66,20 +70,75 @@ class Predictive:
         model = self.engine.affine_rows
         return model if model is not None and model.map.size == 1 else None
 
+    @cached_property
+    def by_few_predictors(self) -> AffineRows | None:
+        """The density in its linear predictors, where rows have several."""
+        model = self.engine.affine_rows
+        return model if model is not None and model.map.size > 1 else None
+
     def log_mean_lik(self, q: Gaussian, positions: np.ndarray, *, normalised: bool = False) -> np.ndarray:
         """log E_q[exp ℓ_j] of each class, or of the class probabilities with `normalised`; (rows, K)."""
-        if self.by_one_predictor is not None:
-            codes = np.zeros(len(positions), dtype=int)
-            return self._over_nodes(mean_liks_of_classes, q, positions, codes, normalised=normalised)
-        draws = q.mean + antithetic_draws(len(q.mean)) @ q.factor.T
-        return self.engine.map_positions(mean_liks_over_draws, positions, draws, normalised=normalised)
+        return self.mean_lik(q, positions, normalised=normalised).log_mean
 
     def log_mean_lik_of(self, q: Gaussian, positions: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """log E_q[p(y | x, θ)] of pairs (row, class y), shape (pairs,)."""
+        return self.mean_lik_of(q, positions, codes).log_mean
+
+    def mean_lik(self, q: Gaussian, positions: np.ndarray, *, normalised: bool = False) -> Averages:
+        """The same as `log_mean_lik`, with its error."""
         if self.by_one_predictor is None:
-            rows, place = np.unique(positions, return_inverse=True)
-            return self.log_mean_lik(q, rows)[place, codes]
-        return self._over_nodes(mean_liks_of_pairs, q, positions, codes)
+            return self._over_draws(q, positions, np.ones((len(positions), len(self.density.class_values)), bool), normalised)
+        codes = np.zeros(len(positions), dtype=int)
+        return Averages(self._over_nodes(mean_liks_of_classes, q, positions, codes, normalised=normalised)[None])
+
+    def mean_lik_of(self, q: Gaussian, positions: np.ndarray, codes: np.ndarray) -> Averages:
+        """The same as `log_mean_lik_of`, with its error."""
+        if self.by_one_predictor is not None:
+            return Averages(self._over_nodes(mean_liks_of_pairs, q, positions, codes)[None])
+        rows, place = np.unique(positions, return_inverse=True)
+        wanted = np.zeros((len(rows), len(self.density.class_values)), dtype=bool)
+        wanted[place, codes] = True
+        return Averages(self._over_draws(q, rows, wanted, False).log_means[:, place, codes])
+
+    def _over_draws(self, q: Gaussian, positions: np.ndarray, wanted: np.ndarray, normalised: bool) -> Averages:
+        """Over draws, until the largest error of the `wanted` classes' log means is small, or of probabilities themselves."""
+
+        def error_of(log_means: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            error = standard_error(np.exp(log_means) if normalised else log_means)
+            return np.where(wanted[rows], error, 0.0).max(axis=1)
+
+        def at_theta(z: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            return self.engine.map_positions(
+                mean_liks_over_draws, positions[rows], q.mean + z @ q.factor.T, normalised=normalised
+            )
+
+        if self.by_few_predictors is None:
+            return average(at_theta, error_of, len(q.mean), len(positions), _MOST_OF_THETA)
+        arrays = self._predictors(self.by_few_predictors, q, positions)
+
+        def at_predictors(z: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            def some(places: np.ndarray) -> np.ndarray:
+                own = (values[rows[places]] for values in arrays)
+                return self.engine.compiler(mean_liks_over_predictors, self.density.structure, z, *own, normalised=normalised)
+
+            return map_rows(some, len(rows), (_FEWEST_ROWS, _ROWS_AT_ONCE))
+
+        return average(at_predictors, error_of, self.by_few_predictors.map.size, len(positions), _MOST_OF_PREDICTORS)
+
+    def _predictors(self, model: AffineRows, q: Gaussian, positions: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Of each row the mean (p,) and the symmetric square root (p, p) of the covariance of η under q, and g's inputs."""
+
+        def some(rows: np.ndarray) -> tuple[np.ndarray, ...]:
+            block = model.block(positions[rows], np.zeros(len(rows), dtype=int), np.ones(len(rows)))
+            with np.errstate(over="ignore", invalid="ignore"):
+                spread, mean = block.matrix @ q.factor, block.matrix @ q.mean + block.offset
+            root = np.full((len(rows), model.map.size, model.map.size), np.nan)
+            finite = np.isfinite(spread).all(axis=(1, 2))
+            left, scale, _ = np.linalg.svd(spread[finite], full_matrices=False)
+            root[finite] = (left * scale[:, None, :]) @ left.transpose(0, 2, 1)
+            return (mean, root, *block.inputs)
+
+        return map_rows(some, len(positions), (_ROWS_AT_ONCE, _ROWS_AT_ONCE), IN_TURN, padded=False)
 
     def _over_nodes(self, kernel: Kernel, q: Gaussian, positions: np.ndarray, codes: np.ndarray, **static: Any) -> np.ndarray:
         """`kernel` at f ~ N(a'μ + b, a'Sa) of each row, with as many nodes as its spread asks for."""
@@ -156,14 +215,35 @@ def log_odds_gradients(structure: Structure, theta: jax.Array, codes: jax.Array,
 
 def mean_liks_over_draws(structure: Structure, draws: jax.Array, rows: Any, *, normalised: bool) -> jax.Array:
     """Mean likelihoods over draws."""
+    return _log_means(lambda theta: structure.log_lik_classes(theta, rows), draws, normalised)
 
-    def step(total: jax.Array, theta: jax.Array) -> tuple[jax.Array, None]:
-        log_lik = structure.log_lik_classes(theta, rows)
-        log_lik = jax.nn.log_softmax(log_lik, axis=1) if normalised else log_lik
-        return jnp.logaddexp(total, log_lik), None
 
-    start = jnp.full((rows[0].shape[0], len(structure.class_values)), -jnp.inf)
-    return jax.lax.scan(step, start, draws)[0] - jnp.log(len(draws))
+def mean_liks_over_predictors(
+    structure: Structure, z: jax.Array, mean: jax.Array, root: jax.Array, *inputs: jax.Array, normalised: bool
+) -> jax.Array:
+    """Mean likelihoods over draws of linear predictors."""
+    classes = jnp.arange(len(structure.class_values))
+
+    def log_lik(z: jax.Array) -> jax.Array:
+        def of_row(mean: jax.Array, root: jax.Array, *inputs: jax.Array) -> jax.Array:
+            eta = mean + root @ z
+            return jax.vmap(lambda y: structure.log_lik_at(eta, y, *inputs))(classes)
+
+        return jax.vmap(of_row)(mean, root, *inputs)
+
+    return _log_means(log_lik, z, normalised)
+
+
+def _log_means(log_lik: Callable[[jax.Array], jax.Array], draws: jax.Array, normalised: bool) -> jax.Array:
+    """log means of `log_lik` (rows, K), over the draws (R, n, …) of each of R replicates: shape (rows, R, K)."""
+
+    def step(total: jax.Array, draw: jax.Array) -> tuple[jax.Array, None]:
+        values = log_lik(draw)
+        return jnp.logaddexp(total, jax.nn.log_softmax(values, axis=1) if normalised else values), None
+
+    start = jnp.full(jax.eval_shape(log_lik, draws[0, 0]).shape, -jnp.inf)
+    sums = jax.lax.map(lambda replicate: jax.lax.scan(step, start, replicate)[0], draws)
+    return jnp.moveaxis(sums, 0, 1) - jnp.log(draws.shape[1])
 
 
 def mean_liks_of_pairs(

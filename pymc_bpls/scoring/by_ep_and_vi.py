@@ -21,7 +21,7 @@ from pymc_bpls.montecarlo.bridge import LogRatio
 from pymc_bpls.montecarlo.psis import log_evidence
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion
 from pymc_bpls.scoring.fitted import ModelFit
-from pymc_bpls.scoring.results import Pairs
+from pymc_bpls.scoring.results import Pairs, largest_error
 
 _NO_MEAN_K = 1.0
 
@@ -45,13 +45,14 @@ def score_by_gaussian(
     engine, labeled = fit.engine, fit.labeled
     with for_matrices_of(engine.density.dimension):
         fits = {each: APPROXIMATIONS[approximation].fit(engine, labeled, each, fit.mode, begin.get(each)) for each in needed}
-    log_predictive = fit.predictive.log_mean_lik_of(fits[k], pairs.rows, pairs.codes)
+    averages = fit.predictive.mean_lik_of(fits[k], pairs.rows, pairs.codes)
+    log_predictive, error = averages.log_mean, largest_error(averages.error)
     if name is None:
-        return xr.Dataset({"score": pairs.variable(log_predictive)}), fits
+        return xr.Dataset({"score": pairs.variable(log_predictive)}, attrs=error), fits
     log_z, attrs = _log_normalizers(approximation, engine, labeled, fits)
     log_normalizer = log_z[2].value - log_z[1].value if k == 2 else log_z[1].value
     value = pairs.variable(log_predictive + log_normalizer)
-    return xr.Dataset({"score": value, name: value}, attrs={"log_normalizer": log_normalizer, **attrs}), fits
+    return xr.Dataset({"score": value, name: value}, attrs={"log_normalizer": log_normalizer, **attrs, **error}), fits
 
 
 def _log_normalizers(

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -33,6 +34,7 @@ import xarray as xr
 
 from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.approximations.predictive import Predictive
+from pymc_bpls.approximations.replicates import Averages, standard_error
 from pymc_bpls.engine.mode import Mode
 from pymc_bpls.errors import CriterionError
 
@@ -114,6 +116,16 @@ class FittedView:
         """log p(y | x_i, θ̂) of every class of each pair's row, shape (pairs, K)."""
         return self.predictive.log_probabilities(self.mode.theta, self.positions)
 
+    @cached_property
+    def mean_lik(self) -> Averages:
+        """log E[p(y | x_i, θ)] of each pair over Laplace's approximation, with its error."""
+        return self.predictive.mean_lik_of(Gaussian.at_mode(self.mode), self.positions, self.codes)
+
+    @cached_property
+    def mean_probabilities(self) -> Averages:
+        """The same of every class of each pair's row, normalised."""
+        return self.predictive.mean_lik(Gaussian.at_mode(self.mode), self.positions, normalised=True)
+
     def at_own_class(self, by_class: np.ndarray) -> np.ndarray:
         """Values (pairs, K) at each pair's own class, shape (pairs,)."""
         return by_class[np.arange(len(self.codes)), self.codes]
@@ -138,6 +150,8 @@ class FitCriterion:
         Makes a log probability of a score that is a probability, so that label rules can combine classes by it.
     k : {1, 2} or None
         Of the p_k whose mean of p(ŷ_i | x_i, θ) the score is the logarithm of, where EP and VI approximate it too.
+    error : callable or None
+        From a `FittedView` to the standard errors (pairs,) of scores that are averages over draws, 0 where a rule is exact.
 
     See Also
     --------
@@ -163,6 +177,7 @@ class FitCriterion:
     score: FitScore
     log_p: Callable[[np.ndarray], np.ndarray] | None = None
     k: int | None = None
+    error: FitScore | None = None
 
     #: It has no constant, and so no absolute value beside the score.
     absolute: ClassVar[None] = None
@@ -182,12 +197,19 @@ def _variance(view: FittedView) -> np.ndarray:
 
 
 def _predictive(view: FittedView) -> np.ndarray:
-    return view.predictive.log_mean_lik_of(Gaussian.at_mode(view.mode), view.positions, view.codes)
+    return view.mean_lik.log_mean
 
 
 def _entropy(view: FittedView) -> np.ndarray:
-    log_p = view.predictive.log_mean_lik(Gaussian.at_mode(view.mode), view.positions, normalised=True)
-    return (np.exp(log_p) * np.where(np.isneginf(log_p), 0.0, log_p)).sum(axis=1)
+    return _minus_entropy(view.mean_probabilities.log_mean)
+
+
+def _entropy_error(view: FittedView) -> np.ndarray:
+    return standard_error(_minus_entropy(view.mean_probabilities.log_means))
+
+
+def _minus_entropy(log_p: np.ndarray) -> np.ndarray:
+    return (np.exp(log_p) * np.where(np.isneginf(log_p), 0.0, log_p)).sum(axis=-1)
 
 
 def _random(view: FittedView) -> np.ndarray:
@@ -243,8 +265,8 @@ FITTED: dict[str, FitCriterion] = {
     for criterion in (
         FitCriterion("probability", _probability, log_p=np.log),
         FitCriterion("variance", _variance),
-        FitCriterion("predictive", _predictive, log_p=np.asarray, k=1),
-        FitCriterion("entropy", _entropy),
+        FitCriterion("predictive", _predictive, log_p=np.asarray, k=1, error=lambda view: view.mean_lik.error),
+        FitCriterion("entropy", _entropy, error=_entropy_error),
         FitCriterion("random", _random),
     )
 }

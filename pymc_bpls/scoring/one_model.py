@@ -24,7 +24,7 @@ from pymc_bpls.scoring.by_laplace import score_by_laplace
 from pymc_bpls.scoring.criteria import ABSOLUTE, Criterion, FitCriterion, FittedView
 from pymc_bpls.scoring.engines import Engines
 from pymc_bpls.scoring.fitted import ModelFit
-from pymc_bpls.scoring.results import Pairs, finished
+from pymc_bpls.scoring.results import Pairs, finished, largest_error
 from pymc_bpls.scoring.scorer import ExactValues, Warm
 from pymc_bpls.scoring.settings import Settings
 
@@ -119,13 +119,15 @@ class ModelScorer:
 
 
 def _score_by_fit(criterion: FitCriterion, rng: np.random.Generator, fit: ModelFit, pairs: Pairs) -> xr.Dataset:
-    score = np.asarray(criterion.score(FittedView(fit.predictive, fit.mode, pairs.rows, pairs.codes, rng)), dtype=float)
+    view = FittedView(fit.predictive, fit.mode, pairs.rows, pairs.codes, rng)
+    score = np.asarray(criterion.score(view), dtype=float)
     if score.shape != pairs.rows.shape:
         raise CriterionError(
             f'Criterion "{criterion.name}" gives values of shape {score.shape} for {len(pairs.rows)} pairs of row and class. '
             "Return one for each of view.positions."
         )
-    return xr.Dataset({"score": pairs.variable(score)})
+    attrs = {} if criterion.error is None else largest_error(criterion.error(view))
+    return xr.Dataset({"score": pairs.variable(score)}, attrs=attrs)
 
 
 def _log_scale(settings: Settings) -> Callable[[np.ndarray], np.ndarray]:

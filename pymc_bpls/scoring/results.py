@@ -49,6 +49,12 @@ class Pairs(NamedTuple):
         return self.dims, values.reshape(self.shape)
 
 
+def largest_error(errors: np.ndarray) -> dict[str, float]:
+    """As attrs: the largest standard error of scores that are averages over draws; nothing where a rule was exact."""
+    known = errors[np.isfinite(errors)]
+    return {"score_error": float(known.max())} if (known > 0).any() else {}
+
+
 def finished(problem: Problem, result: xr.Dataset, options: Options, weighing: Weighing | None = None) -> xr.Dataset:
     """The result with pseudo-labels, coords and the user's index; rows without a finite score are reported.
 
