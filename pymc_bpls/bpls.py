@@ -136,9 +136,11 @@ class BPLS(PseudoLabelSelector):
             warn(f'unlabeled= lists {hidden} rows of "{self._problem.name}" that hold a label. Their labels are not used.')
         absent = check_classes(self._problem.table, self._problem.classes.names, self._problem.name)
         if absent:
+            only = np.unique(self._problem.labeled.codes)
+            alone = f", and every one is of class {self._problem.classes.names[only[0]]}" if len(only) == 1 else ""
             warn(
                 f'"{self._problem.name}" has no labeled row of class {", ".join(map(str, absent))}. '
-                'It is never a pseudo-label under labels="predicted".'
+                f'It is never a pseudo-label under labels="predicted"{alone}.'
             )
         if self._problem.distribution == "BetaBinomialRV":
             warn(

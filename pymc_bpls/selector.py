@@ -28,6 +28,7 @@ from pymc_bpls.scoring.engines import refuse_weight
 from pymc_bpls.scoring.exact import exact_tree, find_exact, warn_if_unreliable
 from pymc_bpls.scoring.scorer import Scorer, label_options, score_pool
 from pymc_bpls.scoring.settings import Settings, find_settings
+from pymc_bpls.selftraining.class_balance import ClassBalance, read_balance
 from pymc_bpls.selftraining.held_out import HeldOut
 from pymc_bpls.selftraining.history import History
 from pymc_bpls.selftraining.resuming import (
@@ -38,7 +39,7 @@ from pymc_bpls.selftraining.resuming import (
     label_rule_again,
     weight_again,
 )
-from pymc_bpls.selftraining.run import ClassBalance, Plan, Run, progress, read_balance, read_test
+from pymc_bpls.selftraining.run import Plan, Run, progress, read_test
 from pymc_bpls.selftraining.saved_run import RunMembers, RunSettings, generator_at, read_run, write_run
 from pymc_bpls.selftraining.stop_rules import Stop, read_rules, rows_to_hold_out
 from pymc_bpls.text.summary import Summary

@@ -113,14 +113,30 @@ def test_a_criterion_has_k_one_or_two():
 
 def test_the_best_of_tied_candidates_is_the_first_one():
     scores = xr.DataArray([1.0, np.nan, 3.0 - 5e-11, 3.0, 2.0, 3.0 - 1e-9], dims="candidate")
-    pairs, values = rank_pairs(scores)
+    pairs, values = rank_pairs(scores, np.arange(6) % 2)
     assert pairs[:, 0].tolist() == [2, 3, 5, 4, 0]
+    assert pairs[:, 1].tolist() == [0, 1, 1, 0, 0]
     np.testing.assert_array_equal(values, scores.to_numpy()[pairs[:, 0]])
 
 
 def test_all_classes_of_a_candidate_compete():
-    pairs, _ = rank_pairs(xr.DataArray([[0.0, 5.0], [4.0, 6.0]], dims=("candidate", "label")))
+    pairs, _ = rank_pairs(xr.DataArray([[0.0, 5.0], [4.0, 6.0]], dims=("candidate", "label")), np.array([1, 1]))
     assert pairs.tolist() == [[1, 1], [0, 1], [1, 0], [0, 0]]
+
+
+def test_of_classes_that_are_rated_alike_the_pseudo_label_competes_alone():
+    scores = xr.DataArray([[-2.0, -2.0 - 1e-12, -3.0], [1e9, -1.0, 1e9 + 1e-2]], dims=("candidate", "label"))
+    pairs, _ = rank_pairs(scores, np.array([1, 2]))
+    assert pairs.tolist() == [[1, 2], [1, 1], [0, 1], [0, 2]]
+
+
+@pytest.mark.parametrize("criterion", ["entropy", "variance"])
+def test_the_predicted_class_breaks_a_tie_within_a_row(sim1_informed, criterion):
+    scores = sim1_informed.score(criterion, labels="all")
+    assert np.ptp(scores["score"].to_numpy(), axis=1).max() < 1e-10
+    predicted = sim1_informed.predict_proba(scores["candidate"].to_numpy()).to_numpy().argmax(axis=1)
+    assert scores["pseudo_label"].to_numpy().tolist() == predicted.tolist()
+    assert 0 < predicted.mean() < 1
 
 
 def test_of_identical_rows_the_first_is_selected(table):

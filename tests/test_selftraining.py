@@ -12,6 +12,8 @@ from sklearn.metrics import log_loss
 import pymc_bpls as bpls
 from pymc_bpls import BPLSError, CriterionError, LabelError, RowError
 from pymc_bpls.compute.library import LIBRARY
+from pymc_bpls.selftraining.history import History
+from pymc_bpls.selftraining.verdict import say_verdict
 
 N, M, TEST = 12, 8, np.arange(20, 26)
 
@@ -144,6 +146,51 @@ def test_class_balance_forces_the_shares(small, test_rows, table):
         assert abs((labels[:step] == 1).sum() - 0.75 * step) < 1
     labeled = train(small, labels="all", test=test_rows, class_balance="labeled")["history"]["pseudo_label"]
     assert abs((labeled == 1).sum() - M * table[1][:N].mean()) < 1
+
+
+def test_a_criterion_that_rates_classes_alike_adds_the_predicted_one(small, test_rows):
+    for criterion in ("entropy", "variance"):
+        every = train(small, criterion, labels="all", test=test_rows)["history"].to_dataset()
+        predicted = train(small, criterion, test=test_rows)["history"].to_dataset()
+        assert every["candidate"].to_numpy().tolist() == predicted["candidate"].to_numpy().tolist()
+        assert every["pseudo_label"].to_numpy().tolist() == predicted["pseudo_label"].to_numpy().tolist()
+        assert len(np.unique(predicted["pseudo_label"])) == 2
+
+
+def test_shares_that_are_not_kept_are_said(small, test_rows):
+    shares = {0: 0.1, 1: 0.9}
+    kept = train(small, labels="all", test=test_rows, class_balance=shares)
+    assert "class_balance" not in kept.attrs["verdict"]
+    run = train(small, "entropy", labels="all", test=test_rows, class_balance=shares)
+    ones = int(run["history"]["pseudo_label"].sum())
+    said = (
+        f"class_balance was not kept: it asks for 10% of class 0, 90% of class 1, and {M - ones}, {ones} were added; "
+        f"{M - ones} times no candidate had the class that was due."
+    )
+    assert ones < 3 and said in run.attrs["verdict"] and said in str(bpls.summary(run))
+    first = train(small, "entropy", labels="all", rounds=3, test=test_rows, class_balance=shares)
+    assert small.resume(first, test=None, progressbar=False).attrs["verdict"] == run.attrs["verdict"]
+
+
+def test_one_labeled_class_is_said_to_label_the_whole_pool(table):
+    X, _, truth = table
+    y = np.where((np.arange(26) < 12) & (truth == 1), 1, -1)
+    with pytest.warns(bpls.BPLSWarning, match=r'never a pseudo-label under labels="predicted", and every one is of class 1\.'):
+        pls = bpls.BPLS(logistic(X, y))
+    run = train(pls, rounds=3)
+    assert run["history"]["pseudo_label"].to_numpy().tolist() == [1, 1, 1]
+    said = "All labeled rows and 3 of 3 pseudo-labels are of class 1: what class 0 looks like is known from the prior alone."
+    assert said in run.attrs["verdict"] and said in str(bpls.summary(run))
+    forced = train(pls, rounds=3, class_balance={0: 0.5, 1: 0.5}).attrs["verdict"]
+    assert "it asks for 50% of class 0, 50% of class 1, and 0, 3 were added; 3 times no candidate" in forced
+
+
+def test_a_class_that_nobody_labeled_is_said_beside_its_pseudo_labels():
+    codes = [0, 1, 2, 1]
+    history = History([{"code": code} for code in codes], [{"n_pseudo": 4}])
+    text = say_verdict(history, np.array([0, 1, 1]), np.array(["a", "b", "c"]), np.array([0.5, 0.5, 0.0]))
+    assert "No labeled row is of class c, and 1 of 4 pseudo-labels are." in text
+    assert "50% of class a, 50% of class b, 0% of class c, and 1, 2, 1 were added; 2 times" in text
 
 
 def test_shares_of_unknown_classes_are_refused(small):

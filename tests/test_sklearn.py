@@ -9,8 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, LeavePGroupsOut, StratifiedGroupKFold, cross_val_score
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -34,6 +38,7 @@ CHECKS = list(
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:y contains no unlabeled samples")
 @pytest.mark.parametrize(
     ("estimator", "check"), CHECKS, ids=lambda value: getattr(getattr(value, "func", None), "__name__", "")
 )
@@ -87,7 +92,8 @@ def fitted(rows):
 
 def test_without_unlabeled_rows_it_is_penalised_logistic_regression(rows):
     X, _, truth = rows
-    classifier = BPLSClassifier().fit(X[:30], truth[:30])
+    with pytest.warns(UserWarning, match="y contains no unlabeled samples, .* make a class of -1"):
+        classifier = BPLSClassifier().fit(X[:30], truth[:30])
     assert classifier.termination_condition_ == "no row is unlabeled"
     assert classifier.n_iter_ == 0
     assert (classifier.labeled_iter_ == 0).all()
@@ -98,7 +104,8 @@ def test_without_unlabeled_rows_it_is_penalised_logistic_regression(rows):
 def test_several_classes_are_penalised_softmax_regression(rows):
     X, _, _ = rows
     y = np.array(["c", "a", "b"])[np.digitize(X[:, 0] + X[:, 1] ** 2, [0.2, 1.2])]
-    classifier = BPLSClassifier().fit(X[:30], y[:30])
+    with pytest.warns(UserWarning, match="y contains no unlabeled samples"):
+        classifier = BPLSClassifier().fit(X[:30], y[:30])
     assert classifier.classes_.tolist() == ["a", "b", "c"]
     np.testing.assert_allclose(classifier.predict_proba(X[30:]), by_penalty(X[:30], y[:30], X[30:]), atol=1e-6)
 
@@ -334,6 +341,100 @@ def test_verdicts(value, words):
     found = cross_validate_labeled(BPLSClassifier(criterion="random", rounds=1), X, y, cv=3, scoring=by_first_column)
     assert found["difference"].item() == 4 * value
     assert words in found.attrs["verdict"]
+
+
+def soft_vote(estimator):
+    return VotingClassifier([("bpls", estimator), ("lr", LogisticRegression())], voting="soft")
+
+
+def stack(estimator):
+    return StackingClassifier([("bpls", estimator)])
+
+
+@pytest.mark.parametrize("ensemble", [soft_vote, stack, BaggingClassifier])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_class_of_the_marker_is_refused(rows, ensemble):
+    X, y, _ = rows
+    with pytest.raises(bpls.LabelError, match=r"makes a class of the marker .* \[-1, 0, 1\]\. Put it around a Frozen"):
+        cross_validate_labeled(ensemble(BPLSClassifier(criterion="probability", rounds=1)), X, y, cv=2)
+
+
+def test_ensembles_around_a_frozen_classifier(rows, fitted):
+    X, y, _ = rows
+    labeled, frozen = y >= 0, FrozenEstimator(fitted)
+    vote = soft_vote(frozen).fit(X[labeled], y[labeled])
+    other = LogisticRegression().fit(X[labeled], y[labeled])
+    np.testing.assert_allclose(vote.predict_proba(X), (fitted.predict_proba(X) + other.predict_proba(X)) / 2)
+    for ensemble in (vote, StackingClassifier([("bpls", frozen)], cv="prefit"), CalibratedClassifierCV(frozen, cv=2)):
+        assert ensemble.fit(X[labeled], y[labeled]).classes_.tolist() == [0, 1]
+        assert ensemble.predict_proba(X).shape == (40, 2)
+
+
+def test_several_outputs_keep_the_marker(rows):
+    X, y, _ = rows
+    outputs = np.column_stack([y, np.where(y < 0, -1, 1 - y)])
+    both = MultiOutputClassifier(BPLSClassifier(criterion="probability", rounds=1)).fit(X, outputs)
+    assert [each.classes_.tolist() for each in both.estimators_] == [[0, 1], [0, 1]]
+    assert [each.n_iter_ for each in both.estimators_] == [1, 1]
+
+
+@pytest.mark.parametrize("cv", [2, GroupKFold(2), StratifiedGroupKFold(2), LeavePGroupsOut(2)])
+def test_no_group_is_on_both_sides_of_a_fold(rows, cv):
+    X, y, _ = rows
+    groups = np.array(["a", "b", "c", "d"])[np.arange(40) % 4]
+    Recorder.fits = []
+    pipeline = make_pipeline(Recorder(), BPLSClassifier(criterion="random", random_seed=0, rounds=1))
+    found = cross_validate_labeled(pipeline, X, y, cv=cv, groups=groups, random_seed=0, scoring="accuracy")
+    assert found.sizes["fold"] == len(Recorder.fits) / 2
+    for seen in Recorder.fits:
+        inside = np.isin(X[:, 0], list(seen))
+        assert set(groups[inside]).isdisjoint(groups[~inside]) and len(set(groups[inside])) == 2
+        assert (y[inside] == -1).any()
+
+
+def test_folds_of_groups_are_whole_and_split_every_labeled_row(rows):
+    X, y, _ = rows
+    groups = np.arange(40) // 4
+    for splitter in (LabeledKFold(2), LabeledKFold(3, shuffle=True, random_state=0)):
+        folds = list(splitter.split(X, y, groups))
+        assert sorted(np.concatenate([test for _, test in folds])) == np.flatnonzero(y >= 0).tolist()
+        for train, test in folds:
+            assert set(groups[train]) | set(groups[test]) == set(range(10))
+            assert set(groups[train]).isdisjoint(groups[test]) and set(y[train]) == {-1, 0, 1}
+    search = GridSearchCV(BPLSClassifier(rounds=0), {"criterion": ["ppp"]}, cv=LabeledKFold(2)).fit(X, y, groups=groups)
+    train, test = next(LabeledKFold(2).split(X, y, groups))
+    by_hand = BPLSClassifier(rounds=0).fit(X[train], y[train])
+    assert search.cv_results_["split0_test_score"][0] == (by_hand.predict(X[test]) == y[test]).mean()
+
+
+def test_splits_are_positions_among_the_labeled_rows(rows):
+    X, y, _ = rows
+    labeled = np.flatnonzero(y >= 0)
+    estimator = BPLSClassifier(criterion="probability", rounds=1)
+    by_splitter = cross_validate_labeled(estimator, X, y, cv=KFold(2))
+    folds = list(KFold(2).split(X[labeled]))
+    masks = [tuple(np.isin(np.arange(16), side) for side in fold) for fold in folds]
+    for way in (folds, iter(folds), masks):
+        assert cross_validate_labeled(estimator, X, y, cv=way).equals(by_splitter)
+
+
+@pytest.mark.parametrize(
+    ("cv", "groups", "words"),
+    [
+        ("five", None, "cv='five' splits nothing"),
+        (GroupKFold(2), None, "cv= is a GroupKFold, which splits groups. Give groups= of all rows"),
+        ([(np.arange(20), np.arange(20, 40))], None, "not of the 16 labeled rows"),
+        ([(np.arange(8), np.arange(-8, 0))], None, "not of the 16 labeled rows"),
+        (2, np.arange(39), "groups= has 39 entries, and there are 40 rows"),
+        (2, np.r_[np.nan, np.ones(39)], "groups= lacks a value in 1 rows"),
+        (2, np.zeros(40), "n_splits=2 folds cannot be made of 1 groups"),
+        (2, np.r_[np.zeros(8), np.ones(32)], "trains on no row of class"),
+    ],
+)
+def test_folds_that_cannot_be_are_refused(cv, groups, words):
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.r_[np.zeros(8), np.ones(8), np.full(24, -1)].astype(int)
+    with pytest.raises(bpls.BPLSError, match=words):
+        cross_validate_labeled(BPLSClassifier(criterion="probability", rounds=1), X, y, cv=cv, groups=groups)
 
 
 def test_cross_validation_needs_a_classifier_of_this_package(rows):

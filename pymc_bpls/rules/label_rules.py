@@ -95,9 +95,7 @@ class Predicted(LabelRule):
 
     def codes(self, log_probabilities: np.ndarray, present: np.ndarray) -> np.ndarray:
         """The most probable class of each candidate, the first among equals."""
-        allowed = np.where(present, np.nan_to_num(log_probabilities, nan=-np.inf), -np.inf)
-        allowed = np.where(present & ~np.isfinite(allowed), np.finfo(float).min, allowed)
-        return allowed.argmax(axis=1)
+        return _preference(log_probabilities, present).argmax(axis=1)
 
 
 @dataclass(frozen=True)
@@ -179,11 +177,16 @@ class Hurwicz(CombiningRule):
 
 @dataclass(frozen=True)
 class Options:
-    """The classes that candidates may get by a rule: codes (m,), or (m, K), which compete, or combine by `weigh`."""
+    """The classes that candidates may get by a rule: codes (m,), or (m, K), which compete, or combine by `weigh`.
+
+    `preference` (m, K) are predicted log probabilities, −∞ for classes without a labeled row: of classes that a criterion rates
+    alike the one that is predicted is taken.
+    """
 
     rule: LabelRule
     candidates: np.ndarray
     codes: np.ndarray
+    preference: np.ndarray
     weigh: Callable[[np.ndarray], Weighing] | None = None
 
     def of(self, codes: np.ndarray) -> Options:
@@ -193,10 +196,10 @@ class Options:
 
 def read_options(rule: LabelRule, candidates: np.ndarray, log_probabilities: np.ndarray, present: np.ndarray) -> Options:
     """The options that a rule leaves, for predictions `log_probabilities` (m, K)."""
-    codes = rule.codes(log_probabilities, present)
+    codes, preference = rule.codes(log_probabilities, present), _preference(log_probabilities, present)
     if not isinstance(rule, CombiningRule):
-        return Options(rule, candidates, codes)
-    return Options(rule, candidates, codes, lambda log_values: rule.weigh(log_values, log_probabilities, present))
+        return Options(rule, candidates, codes, preference)
+    return Options(rule, candidates, codes, preference, lambda log_values: rule.weigh(log_values, log_probabilities, present))
 
 
 RULES: dict[str, LabelRule] = {rule.name: rule for rule in (Predicted(), AllClasses(), Expected())}
@@ -213,6 +216,12 @@ def find_rule(labels: str | LabelRule) -> LabelRule:
         known = ", ".join(map(repr, RULES))
         raise CriterionError(f'labels="{labels}" is unknown. Use one of {known}, or Hurwicz(alpha).')
     return RULES[labels]
+
+
+def _preference(log_probabilities: np.ndarray, present: np.ndarray) -> np.ndarray:
+    """Log probabilities, −∞ for classes without a labeled row, and above that for every other class."""
+    known = np.nan_to_num(log_probabilities, nan=-np.inf, neginf=-np.inf)
+    return np.where(present, np.maximum(known, np.finfo(float).min), -np.inf)
 
 
 def _every_class(log_probabilities: np.ndarray) -> np.ndarray:

@@ -29,6 +29,32 @@ def best_first(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return order[np.lexsort((order, rank))], rank
 
 
+def tied_with_best(values: np.ndarray) -> np.ndarray:
+    """Which classes of each row have its largest value but for rounding, shape (m, K); NaN is never among them.
+
+    Examples
+    --------
+    >>> from pymc_bpls.rules.ranking import tied_with_best
+    >>> tied_with_best(np.array([[-2.0, -2.0], [1.0, np.nan]])).tolist()
+    [[True, True], [True, False]]
+    """
+    best = np.where(np.isnan(values), -np.inf, values).max(axis=1, keepdims=True)
+    return values >= best - TIED * np.maximum(1.0, np.abs(best))
+
+
+def best_classes(values: np.ndarray, preference: np.ndarray) -> np.ndarray:
+    """The class of each row with the largest value (m, K), and of classes that are tied the one with the largest preference.
+
+    Examples
+    --------
+    >>> from pymc_bpls.rules.ranking import best_classes
+    >>> best_classes(np.array([[-2.0, -2.0], [1.0, 0.0]]), np.array([[-1.2, -0.4], [-1.2, -0.4]]))
+    array([1, 0])
+    """
+    among = np.maximum(preference, np.finfo(float).min)
+    return np.where(tied_with_best(values), among, -np.inf).argmax(axis=1)
+
+
 def ranks(values: np.ndarray) -> np.ndarray:
     """The rank of each value, larger for larger values, the same for ties; values are finite."""
     order, rank = best_first(values)

@@ -10,7 +10,7 @@ import xarray as xr
 from pymc_bpls.errors import warn
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.rules.label_rules import Options, Weighing
-from pymc_bpls.rules.ranking import best_first
+from pymc_bpls.rules.ranking import best_classes, best_first, tied_with_best
 
 DESCRIPTIONS = {
     "score": "the criterion, larger is better",
@@ -69,7 +69,7 @@ def finished(problem: Problem, result: xr.Dataset, options: Options, weighing: W
     if weighing is not None:
         chosen = weighing.codes
     else:
-        chosen = codes if codes.ndim == 1 else np.where(finite, scores, -np.inf).argmax(axis=1)
+        chosen = codes if codes.ndim == 1 else best_classes(np.where(finite, scores, -np.inf), options.preference)
     variables = {
         "score": (dims, np.where(finite, scores, np.nan)),
         "pseudo_label": ("candidate", names[chosen]),
@@ -85,12 +85,18 @@ def finished(problem: Problem, result: xr.Dataset, options: Options, weighing: W
     return xr.Dataset(described, coords=problem.coords(candidates, codes), attrs=result.attrs)
 
 
-def rank_pairs(scores: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs (candidate position in `scores`, class) from best to worst, and their scores.
+def rank_pairs(scores: xr.DataArray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs (candidate position in `scores`, class) from best to worst, and their scores; `codes` (m,) are pseudo-labels.
 
-    Scores within 1e-10 of each other are tied, and the first candidate wins; a NaN never takes part.
+    Scores within 1e-10 of each other are tied, and the first candidate wins; a NaN never takes part. Of the classes of a row
+    that tie for its best score only the pseudo-label does: a criterion that rates them alike has no say in which it is.
     """
-    values = scores.to_numpy().reshape(scores.sizes["candidate"], -1)
-    flat = values.ravel()
+    values = scores.to_numpy()
+    if values.ndim == 1:
+        order, _ = best_first(values)
+        return np.column_stack([order, codes[order]]), values[order]
+    others = tied_with_best(values)
+    others[np.arange(len(codes)), codes] = False
+    flat = np.where(others, np.nan, values).ravel()
     order, _ = best_first(flat)
     return np.column_stack(np.divmod(order, values.shape[1])), flat[order]

@@ -1,4 +1,4 @@
-"""What a run did until now, and whether it helped."""
+"""What a run did until now."""
 
 from __future__ import annotations
 
@@ -28,21 +28,3 @@ class History:
 def won_and_lost(before: np.ndarray, after: np.ndarray) -> tuple[int, int]:
     """How many rows only the second of two models predicts right, and how many only the first."""
     return int((after & ~before).sum()), int((before & ~after).sum())
-
-
-def verdict(history: History) -> str:
-    """Whether the last model predicts the test rows better than the supervised one, in one sentence.
-
-    Both models are judged on the same rows, so that only rows that one of them predicts right count (McNemar).
-    """
-    if not history.right:
-        return "No test rows were given, so whether self-training helped is unknown."
-    before, after = history.right[0], history.right[-1]
-    won, lost = won_and_lost(before, after)
-    text = (
-        f"Test accuracy is {after.mean():.3f} with {history.models[-1]['n_pseudo']} pseudo-labels and {before.mean():.3f} "
-        f"without ({won} of {len(after)} rows won, {lost} lost)"
-    )
-    if abs(won - lost) <= 1.96 * np.sqrt(won + lost):
-        return f"{text}: nothing was gained beyond chance."
-    return f"{text}: self-training {'helped' if won > lost else 'did harm'}."

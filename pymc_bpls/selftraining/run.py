@@ -18,24 +18,12 @@ from pymc_bpls.scoring.fitted import Fitted
 from pymc_bpls.scoring.results import rank_pairs
 from pymc_bpls.scoring.scorer import Scorer, Warm, score_pool
 from pymc_bpls.scoring.settings import Settings
+from pymc_bpls.selftraining.class_balance import ClassBalance
 from pymc_bpls.selftraining.ending import Ending
 from pymc_bpls.selftraining.held_out import HeldOut
 from pymc_bpls.selftraining.history import History, won_and_lost
 from pymc_bpls.selftraining.saved_run import OF_TEST_ROWS, RunMembers, RunSettings, SavedRun, curve_dataset, history_dataset
 from pymc_bpls.selftraining.stop_rules import Stop, first_reason
-
-
-@dataclass(frozen=True)
-class ClassBalance:
-    """Shares of the classes among pseudo-labels: the class that is furthest below its share comes first."""
-
-    shares: np.ndarray
-
-    def reorder(self, pairs: np.ndarray, added: np.ndarray) -> np.ndarray:
-        """Positions in `pairs` (ranked) with the most wanted class first; `added` counts pseudo-labels so far."""
-        wanted = np.argsort(-(self.shares * (added.sum() + 1) - added), kind="stable")
-        place = np.argsort(wanted)
-        return np.argsort(place[pairs[:, 1]], kind="stable")
 
 
 @dataclass(frozen=True)
@@ -184,9 +172,7 @@ class Run:
         """Score all candidates and add the best; returns how many were added."""
         assert self.fit is not None
         scores, warm = self.select(self.scorer, self.settings, self.fit, self.candidates, self.warm)
-        pairs, values = rank_pairs(scores["score"])
-        if scores["score"].ndim == 1:
-            pairs[:, 1] = self.scorer.problem.codes(scores["pseudo_label"].to_numpy())[pairs[:, 0]]
+        pairs, values = rank_pairs(scores["score"], self.scorer.problem.codes(scores["pseudo_label"].to_numpy()))
         chosen = self._choose(pairs)
         steps, labeled = self._steps(scores, pairs, values, chosen)
         left = np.delete(self.candidates, pairs[chosen, 0])
@@ -268,26 +254,6 @@ def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, HeldOut | None]:
                 "Test on rows that carry -1 in the model."
             )
     return scorer, HeldOut(positions, problem.encode(labels, len(positions)))
-
-
-def read_balance(class_balance: Any, scorer: Scorer) -> ClassBalance | None:
-    """Shares of the classes: None, "labeled" (as among the labeled rows) or a mapping from class to share."""
-    if class_balance is None:
-        return None
-    problem = scorer.problem
-    if isinstance(class_balance, str) and class_balance == "labeled":
-        counts = np.bincount(problem.labeled.codes, minlength=len(problem.classes)).astype(float)
-        return ClassBalance(counts / counts.sum())
-    names = problem.classes.names.tolist()
-    if not isinstance(class_balance, Mapping) or set(class_balance) - set(names):
-        raise LabelError(
-            f"class_balance={class_balance!r} does not give shares of the classes {names}. "
-            'Use "labeled" or a mapping from class to share.'
-        )
-    shares = np.array([float(class_balance.get(name, 0.0)) for name in names])
-    if not np.isfinite(shares).all() or (shares < 0).any() or shares.sum() <= 0:
-        raise LabelError(f"class_balance={class_balance!r} has no positive shares. Give one for each class to add.")
-    return ClassBalance(shares / shares.sum())
 
 
 @contextmanager

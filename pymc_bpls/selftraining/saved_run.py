@@ -33,7 +33,8 @@ from pymc_bpls.model.table import Labeled
 from pymc_bpls.scoring.scorer import Warm
 from pymc_bpls.selftraining.ending import Ending
 from pymc_bpls.selftraining.held_out import HeldOut
-from pymc_bpls.selftraining.history import History, verdict
+from pymc_bpls.selftraining.history import History
+from pymc_bpls.selftraining.verdict import say_verdict
 
 #: Of the layout; 1 added itself, `stop_kind`, `stop_rule` and `rule`.
 VERSION = 1
@@ -181,7 +182,8 @@ def is_run(value: Any) -> TypeGuard[xr.DataTree]:
 
 def write_run(run: SavedRun, problem: Problem, parameters: Parameters) -> xr.DataTree:
     """A run as a tree; `parameters` are those of the model whose mode its θ is."""
-    end = {"version": VERSION, "stop_reason": run.ending.reason, "verdict": verdict(run.history)}
+    verdict = say_verdict(run.history, run.first(0).codes, problem.classes.names, run.settings.class_balance)
+    end = {"version": VERSION, "stop_reason": run.ending.reason, "verdict": verdict}
     end |= {name: said for name, said in (("stop_kind", run.ending.kind), ("stop_rule", run.ending.rule)) if said is not None}
     theta = xr.Dataset({"mode": ("parameter", run.theta)}, coords={"parameter": list(parameters.labels)})
     groups = {

@@ -12,6 +12,7 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import scipy.stats
 import xarray as xr
@@ -22,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pymc_bpls.approximations.predictive import Predictive
 from pymc_bpls.bpls import BPLS
-from pymc_bpls.errors import CriterionError, LabelError, ModelError
+from pymc_bpls.errors import CriterionError, LabelError, ModelError, warn
 from pymc_bpls.model.density import NO_ROW
 from pymc_bpls.model.labels import UNLABELED
 from pymc_bpls.rules.label_rules import LabelRule
@@ -30,7 +31,7 @@ from pymc_bpls.scoring.criteria import Criterion
 from pymc_bpls.scoring.settings import find_settings
 from pymc_bpls.selftraining.run import Stop
 from pymc_bpls.selftraining.saved_run import RunTables, read_run, read_tables
-from pymc_bpls.sklearn.folds import LabeledKFold, encode, read_labels
+from pymc_bpls.sklearn.folds import LabeledKFold, encode, read_groups, read_labels, splits
 from pymc_bpls.text.numbers import plus_minus
 
 BuildModel = Callable[[np.ndarray, np.ndarray], pm.Model]
@@ -156,7 +157,7 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
         self.progressbar = progressbar
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Self-train on labeled and unlabeled rows together; where all are labeled, this is the supervised model.
+        """Self-train on labeled and unlabeled rows together; where all are labeled it is the supervised model, and warns.
 
         Parameters
         ----------
@@ -182,6 +183,12 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
             raise LabelError(
                 f"y has one class, {self.classes_[0]}{'' if known.all() else ' (-1 and missing labels mark unlabeled rows)'}. "
                 "Give labeled rows of at least two."
+            )
+        if known.all():
+            warn(
+                "y contains no unlabeled samples, so that this is the supervised model. Mark unlabeled rows with -1. Ensembles "
+                "that encode labels (Voting, Stacking, Bagging, OneVsRest, OneVsOne) make a class of -1: give them a "
+                "FrozenEstimator of a fitted BPLSClassifier, and labeled rows alone."
             )
         self._fit_X, self._fit_codes = X, codes
         pls = self._declare(X, codes)
@@ -322,7 +329,14 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
 
 
 def cross_validate_labeled(
-    estimator: Any, X: Any, y: Any, *, cv: Any = 5, scoring: Any = None, random_seed: int | np.random.Generator | None = None
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    cv: Any = 5,
+    groups: Any = None,
+    scoring: Any = None,
+    random_seed: int | np.random.Generator | None = None,
 ) -> xr.Dataset:
     """Cross-validate self-training against the supervised model: is anything gained?
 
@@ -335,8 +349,12 @@ def cross_validate_labeled(
     X : array_like, shape (rows, features)
     y : array_like, shape (rows,)
         As in `BPLSClassifier.fit`.
-    cv : int or splitter, default 5
-        The number of stratified folds, shuffled; a splitter is given the labeled rows only.
+    cv : int, splitter or iterable of (train, test), default 5
+        The number of stratified folds, shuffled; a splitter is given the labeled rows only, and splits are positions among the
+        labeled rows.
+    groups : array_like, shape (rows,), optional
+        Rows of one group are never on both sides of a fold, unlabeled ones included: for a number of folds, and for splitters
+        such as GroupKFold.
     scoring : optional
         As in scikit-learn's `cross_validate`, larger is better; accuracy and mean log probability of the true classes
         ("log_score", minus the log loss) by default.
@@ -353,7 +371,8 @@ def cross_validate_labeled(
     Raises
     ------
     BPLSError
-        There is no BPLSClassifier in `estimator`, or a class has a single labeled row.
+        There is no BPLSClassifier in `estimator`, or it is in an ensemble that makes a class of −1; a fold trains on no row of
+        a class; `cv` or `groups` do not fit the rows.
 
     See Also
     --------
@@ -375,13 +394,14 @@ def cross_validate_labeled(
     labels, known = read_labels(y)
     codes, classes = encode(labels, known)
     rows, unlabeled = np.flatnonzero(known), np.flatnonzero(~known)
-    truth = classes[codes[rows]]
+    truth, groups = classes[codes[rows]], read_groups(groups, len(labels))
     if isinstance(cv, Integral):
         cv = LabeledKFold(int(cv), shuffle=True, random_state=int(np.random.default_rng(random_seed).integers(2**31)))
     scores, sizes = [], []
-    for train, test in cv.split(_rows(X, rows), truth):
-        some = np.sort(np.r_[rows[train], unlabeled])
-        fitted = [clone(model).fit(_rows(X, some), labels[some]) for model in models.values()]
+    for train, test in splits(cv, _rows(X, rows), truth, None if groups is None else groups[rows]):
+        others = unlabeled if groups is None else unlabeled[~np.isin(groups[unlabeled], groups[rows[test]])]
+        some = np.sort(np.r_[rows[train], others])
+        fitted = [_without_marker(clone(model).fit(_rows(X, some), labels[some])) for model in models.values()]
         scores.append([_scores(model, _rows(X, rows[test]), truth[test], scoring) for model in fitted])
         sizes.append(len(test) / len(train))
     metrics = list(scores[0][0])
@@ -401,6 +421,18 @@ def _supervised(estimator: Any) -> Any:
             f"estimator= is a {type(estimator).__name__} without a BPLSClassifier. Give one, or a Pipeline that ends in one."
         )
     return clone(estimator).set_params(**{f"{name}__rounds" if name else "rounds": 0 for name in names})
+
+
+def _without_marker(fitted: Any) -> Any:
+    """The fitted estimator, unless it took the marker of unlabeled rows for a class."""
+    names = getattr(fitted, "classes_", np.array([]))
+    if any(pd.isna(name) or name == UNLABELED for name in names):
+        raise LabelError(
+            f"{type(fitted).__name__} makes a class of the marker of unlabeled rows: its classes_ are "
+            f"{np.asarray(names).tolist()}. Put it around a FrozenEstimator of a fitted BPLSClassifier, and fit it to labeled "
+            "rows."
+        )
+    return fitted
 
 
 def _scores(fitted: Any, X: Any, truth: np.ndarray, scoring: Any) -> dict[str, float]:

@@ -1,0 +1,56 @@
+"""Shares of the classes that a user forces on pseudo-labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_bpls.errors import LabelError
+from pymc_bpls.scoring.scorer import Scorer
+
+
+@dataclass(frozen=True)
+class ClassBalance:
+    """Shares of the classes among pseudo-labels: the class that is furthest below its share comes first."""
+
+    shares: np.ndarray
+
+    def due(self, added: np.ndarray) -> np.ndarray:
+        """The classes, the most wanted first; `added` (K,) counts pseudo-labels so far."""
+        return np.argsort(-(self.shares * (added.sum() + 1) - added), kind="stable")
+
+    def reorder(self, pairs: np.ndarray, added: np.ndarray) -> np.ndarray:
+        """Positions in `pairs` (ranked) with the most wanted class first; `added` (K,) counts pseudo-labels so far."""
+        place = np.argsort(self.due(added))
+        return np.argsort(place[pairs[:, 1]], kind="stable")
+
+    def missed(self, codes: np.ndarray) -> int:
+        """How many of the pseudo-labels `codes`, in the order in which they were added, are of another class than was due."""
+        added, missed = np.zeros(len(self.shares), dtype=int), 0
+        for code in codes:
+            missed += int(code != self.due(added)[0])
+            added[code] += 1
+        return missed
+
+
+def read_balance(class_balance: Any, scorer: Scorer) -> ClassBalance | None:
+    """Shares of the classes: None, "labeled" (as among the labeled rows) or a mapping from class to share."""
+    if class_balance is None:
+        return None
+    problem = scorer.problem
+    if isinstance(class_balance, str) and class_balance == "labeled":
+        counts = np.bincount(problem.labeled.codes, minlength=len(problem.classes)).astype(float)
+        return ClassBalance(counts / counts.sum())
+    names = problem.classes.names.tolist()
+    if not isinstance(class_balance, Mapping) or set(class_balance) - set(names):
+        raise LabelError(
+            f"class_balance={class_balance!r} does not give shares of the classes {names}. "
+            'Use "labeled" or a mapping from class to share.'
+        )
+    shares = np.array([float(class_balance.get(name, 0.0)) for name in names])
+    if not np.isfinite(shares).all() or (shares < 0).any() or shares.sum() <= 0:
+        raise LabelError(f"class_balance={class_balance!r} has no positive shares. Give one for each class to add.")
+    return ClassBalance(shares / shares.sum())
