@@ -1,9 +1,14 @@
-"""Every kind of model in the zoo: its density against PyMC's, a score against SciPy's refit, a run; or its refusal."""
+"""Every kind of model in the zoo: its density against PyMC's, a score against SciPy's refit, a run; or its refusal.
+
+Every kind's density and refusal is checked in the fast suite. What is costly is checked there for one kind of each form, and
+for all others in the slow checks.
+"""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pymc as pm
@@ -26,26 +31,60 @@ pytestmark = [
 
 PYTHON = Mode(linker="py", optimizer="fast_compile")
 CANDIDATE = int(zoo.CANDIDATES[4])
-STRUCTURED = ("discrete_time_survival", "item_response", "contamination", "tanh_network")
-WITHOUT_REFITS = (
-    "cloglog",
-    "softmax_of_logit_p",
-    "hierarchical_non_centered",
-    "item_response",
-    "horseshoe",
-    "ordered_logistic",
-    "contamination",
-    "hilbert_space_gp",
-    "class_conditional_gaussian",
-    "custom_distribution",
+
+
+def kinds(names, fast=()):
+    """Parameters of a test: those of `names` that are not `fast` are slow checks."""
+    return [pytest.param(name, marks=[] if name in fast else pytest.mark.slow) for name in names]
+
+
+EVERY_KIND = kinds(zoo.ACCEPTED, fast=zoo.ACCEPTED)
+# linear, several classes, a hierarchy, ordered classes, not affine, not sliced, of local modes, generative, the user's own
+REFITTED = kinds(
+    zoo.ACCEPTED,
+    fast=(
+        "logistic",
+        "softmax_of_logit_p",
+        "hierarchical_non_centered",
+        "ordered_logistic",
+        "contamination",
+        "autoregression_of_fixed_scale",
+        "tanh_network",
+        "class_conditional_gaussian",
+        "custom_distribution",
+    ),
 )
+STRUCTURED = kinds(
+    ("discrete_time_survival", "item_response", "contamination", "tanh_network"), fast=("item_response", "contamination")
+)
+WITHOUT_REFITS = kinds(
+    (
+        "cloglog",
+        "softmax_of_logit_p",
+        "hierarchical_non_centered",
+        "item_response",
+        "horseshoe",
+        "ordered_logistic",
+        "contamination",
+        "hilbert_space_gp",
+        "class_conditional_gaussian",
+        "custom_distribution",
+    ),
+    fast=("cloglog", "softmax_of_logit_p", "hierarchical_non_centered", "contamination"),
+)
+POOLED = kinds(zoo.POOLED, fast=("held_logistic", "held_softmax", "held_groups"))
 
 
-@pytest.fixture(scope="module", params=zoo.ACCEPTED)
+@cache
+def _declare(name):
+    kind = zoo.ACCEPTED[name]
+    return kind, bpls.BPLS(kind.table(), **kind.options)
+
+
+@pytest.fixture(scope="module")
 def declared(request):
     """A model of the zoo, and BPLS on its table, compiled once for the tests that use it."""
-    kind = zoo.ACCEPTED[request.param]
-    return kind, bpls.BPLS(kind.table(), **kind.options)
+    return _declare(request.param)
 
 
 def compiled(model):
@@ -108,6 +147,7 @@ def density_at(pls, theta):
     return pls.engine.derivatives(pls.labeled)(theta)
 
 
+@pytest.mark.parametrize("declared", EVERY_KIND, indirect=True)
 def test_density_gradient_and_hessian_are_those_of_pymc(declared):
     kind, pls = declared
     value_and_gradient, start = compiled(kind.declare(zoo.LABELED, kind.labels[zoo.LABELED]))
@@ -119,6 +159,7 @@ def test_density_gradient_and_hessian_are_those_of_pymc(declared):
     np.testing.assert_allclose(curvature, hessian_by_differences(value_and_gradient, theta), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("declared", REFITTED, indirect=True)
 def test_ppp_of_each_class_is_that_of_a_refit_by_scipy(declared):
     kind, pls = declared
     scores = pls.score("ppp", labels="all").sel(candidate=CANDIDATE)
@@ -182,7 +223,7 @@ def test_a_beta_binomial_of_one_trial_is_warned_of():
         bpls.BPLS(kind.table(), **kind.options)
 
 
-@pytest.mark.parametrize("name", zoo.POOLED)
+@pytest.mark.parametrize("name", POOLED)
 def test_one_table_and_a_pool_have_the_same_scores(name):
     declare, labels = zoo.POOLED[name]
     known = np.where(np.arange(zoo.N) < zoo.N_LABELED, labels, -1)
@@ -194,7 +235,7 @@ def test_one_table_and_a_pool_have_the_same_scores(name):
     np.testing.assert_array_equal(one["pseudo_label"], pooled["pseudo_label"])
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("declared", kinds(zoo.ACCEPTED), indirect=True)
 def test_two_rounds_of_self_training_add_two_rows(declared):
     kind, pls = declared
     known = zoo.CANDIDATES[:2]
