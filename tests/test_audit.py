@@ -412,7 +412,7 @@ def labelled(label, **others):
         ({"criteria": [3]}, "criteria= holds a int"),
         ({"criteria": [bpls.Criterion("ppp", lambda t: -t.log_lik_pseudo)]}, 'is named "ppp", as a built-in one'),
         ({"draws": 2, "chains": 1, "method": "psis"}, "is too few to say anything about errors"),
-        ({"draws": 0, "method": "psis"}, "draws=0 is too few"),
+        ({"draws": 0, "method": "psis"}, "draws=0 is no number of draws"),
         ({"exact": pd.Series(np.zeros(25), index=range(100, 125))}, "exact= has another index"),
         ({"method": "grid"}, 'method="grid" is unknown'),
     ],
