@@ -256,7 +256,8 @@ class PseudoLabelSelector(ABC):
             and `/unconstrained` (the same in θ), `/labeled` (rows of D with their labels and weights), `/test`, `/held_out`
             (labeled rows held out), `/state` (for `resume`); attrs `stop_reason`, its code `stop_kind` ("pool", "rounds",
             "rule", "scores", "refused", "interrupted" or "failed"), `stop_rule` where one ended it, `verdict` and the settings.
-            `run.to_netcdf(path)` writes all of it, `xarray.open_datatree(path)` reads it.
+            `run.to_netcdf(path)` writes all of it, `xarray.open_datatree(path)` reads it; frames are of Datasets, as
+            `run["history"].to_dataset().to_dataframe()`.
 
         See Also
         --------
@@ -551,7 +552,7 @@ class PseudoLabelSelector(ABC):
         run : xarray.DataTree
             What `self_train` or `resume` returned.
         every : int, default 10
-            How many rounds from one audit to the next.
+            How many rounds from one audit to the next; the last round that had a choice is audited too.
         criteria : sequence of str, Criterion or FitCriterion, optional
             As in `audit`; by default "ppp" by Laplace, EP and VI, and "ibpls". The run's own choices are judged anyway.
         labels : LabelRule, optional

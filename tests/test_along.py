@@ -74,9 +74,9 @@ def test_exact_selection_starts_with_the_best_by_quadrature(audits):
 def test_rounds_hold_d_as_it_was(audits):
     split, found, _ = audits
     rounds = found["ppp"].rounds
-    assert rounds["step"].to_numpy().tolist() == [0, 4, 8]
-    assert rounds["n_labeled"].to_numpy().tolist() == [split.n, split.n + 4, split.n + 8]
-    assert rounds["n_candidates"].to_numpy().tolist() == [split.m, split.m - 4, split.m - 8]
+    assert rounds["step"].to_numpy().tolist() == [0, 4, 8, 11]
+    assert rounds["n_labeled"].to_numpy().tolist() == [split.n, split.n + 4, split.n + 8, split.n + 11]
+    assert rounds["n_candidates"].to_numpy().tolist() == [split.m, split.m - 4, split.m - 8, split.m - 11]
 
 
 @pytest.mark.slow
@@ -85,9 +85,9 @@ def test_a_person_reads_an_answer_to_each_question(audits):
     audit = found["variance"]
     assert audit.reliable
     text = str(audit)
-    assert "The reference is reliable in all 3 audited rounds." in audit.verdict
+    assert "The reference is reliable in all 4 audited rounds." in audit.verdict
     assert "the largest error of Laplace's ppp" in text
-    assert "In the 3 audited rounds of 12 the run's own choices lose" in text
+    assert "In the 4 audited rounds of 12 the run's own choices lose" in text
     accuracy = float(runs["variance"]["curve"]["accuracy"][-1])
     assert f"against {accuracy:.3f})" in text
     assert html.escape(audit.verdict) in audit._repr_html_()

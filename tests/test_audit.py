@@ -12,6 +12,7 @@ from scipy.stats import kendalltau, spearmanr
 
 import pymc_bpls as bpls
 from pymc_bpls.audit.agreement import interval
+from pymc_bpls.audit.sentences import say_diagnostic, say_verdict
 from pymc_bpls.rules.ranking import kendall, ranks, spearman
 
 EXPECTED_TAU = {
@@ -265,6 +266,56 @@ def test_candidates_nearer_than_the_error_are_flagged_and_left_out_once(few):
     assert audit.agreement["n_unflagged"].item() == (~near).sum()
     assert "tau without flags" in audit.table()
     assert f"{near.sum()} of {split.m} candidates are flagged" in audit.verdict
+
+
+def test_a_reference_that_flags_most_candidates_says_what_it_tells(few):
+    split, informed = few
+    value, error = np.linspace(-3, 0, split.m)[np.random.default_rng(0).permutation(split.m)], 0.1
+    exact = quadrature(split).assign(log_ppp=("candidate", value), mcse=("candidate", np.full(split.m, error)))
+    audit = informed.audit(["ppp", "variance"], exact=exact, random_seed=0)
+    gaps = np.abs(value[:, None] - value)[np.triu_indices(split.m, 1)]
+    told = (gaps > 2 * np.sqrt(2) * error).mean()
+    assert 0.1 < told < 1
+    assert audit.reliable and "reliable" not in audit.verdict
+    assert f"they tell {told:.0%} of all differences between two candidates from noise, and most" in audit.verdict
+    text = say_verdict(audit.agreement, [], [["doubt"]] * 146 + [[]] * 5, "candidates", "4000 draws", 0.93)
+    assert text.startswith(
+        "The exact reference (4000 draws) tells 93% of all differences between two candidates from noise, and"
+    )
+    assert "146 of 151 candidates are flagged" in text and "reliable" not in text
+    clean = say_verdict(audit.agreement, [], [["doubt"]] * 5 + [[]] * 146, "candidates", "4000 draws", 0.93)
+    assert clean.startswith("The exact reference is reliable (4000 draws).")
+
+
+@pytest.mark.parametrize(
+    ("interval", "words"),
+    [
+        ((0.8, 0.7, 0.9), "The class-sum error tells which"),
+        ((0.5, 0.35, 0.6), "hints at which"),
+        ((0.35, 0.29, 0.48), "tells little about which"),
+        ((0.3, -0.1, 0.5), "does not tell which"),
+        ((-0.4, -0.5, -0.3), "is smaller where Laplace's ppp misjudges more"),
+    ],
+)
+def test_a_diagnostic_is_not_denied_what_its_interval_says(interval, words):
+    assert words in say_diagnostic("class_sum_error", *interval)
+
+
+def test_choices_within_a_criterion_s_own_error_are_ties(against_quadrature):
+    split, _, audit = against_quadrature
+    exact = split.candidates["grid_log_ppp"].to_numpy()
+    for name in ("ppp", "ibpls"):
+        score = audit.candidates["score"].sel(criterion=name).to_numpy()
+        centred = (score - score.mean()) - (exact - exact.mean())
+        error = np.sqrt(2 * np.mean(centred**2))
+        best = np.sort(score)[::-1]
+        found = audit.agreement.sel(criterion=name)
+        assert float(found["own_error"]) == pytest.approx(error, rel=1e-6)
+        assert float(found["lead"]) == pytest.approx(best[0] - best[1], abs=1e-9)
+        tied = int((best[0] - best[1:] < error).sum())
+        assert int(found["n_within_own_error"]) == tied
+        assert (f"and {tied} others are nearer than its own error" in str(found["verdict"].to_numpy())) == (tied > 0)
+    assert np.isnan(float(audit.agreement.sel(criterion="variance")["own_error"]))
 
 
 def test_a_candidate_with_two_flags_counts_for_each_of_them(few):

@@ -136,7 +136,13 @@ def test_a_clear_gain_is_said_to_be_one():
     assert text.startswith(
         "Gained beyond chance over the supervised model and over random selection: probability (informative prior)."
     )
-    assert "Bonferroni over 6 differences" in text
+    assert "Beyond chance means more than 4.9 standard errors (Student's t, 5 splits, Bonferroni over 6 differences" in text
+
+
+def test_few_splits_are_said_to_tell_little():
+    text = verdict(results_of([0.6, 0.62, 0.61], [0.5, 0.51, 0.49]))
+    assert "So few splits tell only very large differences from chance (Student's t, 3 splits," in text
+    assert "more than 7" not in text
 
 
 def test_no_gain_and_harm_are_said_plainly():

@@ -84,5 +84,44 @@ def test_agreement_is_drawn_against_the_rows_in_d(small):
     assert [text.get_text() for text in left.get_legend().get_texts()] == ["ppp", "ibpls"]
     drawn = next(line for line in right.get_lines() if line.get_label() == "reliable reference")
     np.testing.assert_allclose(drawn.get_ydata(), along.rounds["run_regret"])
-    np.testing.assert_allclose(drawn.get_xdata(), [12, 14, 16])
+    np.testing.assert_allclose(drawn.get_xdata(), [12, 14, 16, 17])
+    assert left.get_ylim()[0] <= 0 and np.ptp(right.get_ylim()) >= 0.1 - 1e-12
+    with pytest.raises(bpls.CriterionError, match=r"is of type AuditAlong and not .* Draw it by plot_agreement"):
+        bpls.plot_audit(along)
+    with pytest.raises(bpls.CriterionError, match="scores= is a AuditAlong"):
+        bpls.plot_scores(along)
+    short = small.self_train("variance", rounds=1, progressbar=False)
+    along = small.audit_along(short, every=4, criteria=["ppp"], random_seed=0, progressbar=False)
+    for panel in bpls.plot_agreement(along):
+        low, high = panel.get_xlim()
+        assert low <= 10.1 and high >= 13.9 and all(tick == round(tick) for tick in panel.get_xticks())
+    assert "reliable in the audited round." in along.verdict
     assert left.get_xlabel() == right.get_xlabel() == "rows in D"
+
+
+def test_what_is_no_audit_along_a_run_is_refused(audit):
+    with pytest.raises(bpls.CriterionError, match=r"is of type Audit and not .* Draw it by plot_audit"):
+        bpls.plot_agreement(audit)
+    with pytest.raises(bpls.CriterionError, match=r"is of type dict and not the audit of one D\. Give what audit\(\) returned"):
+        bpls.plot_audit({})
+
+
+def test_errors_without_a_bar_are_not_enlarged(sim1, sim1_informed):
+    exact = sim1.candidates["grid_log_ppp"].to_numpy()
+    known = sim1_informed.audit(["ppp", "ppp[ep]"], exact=exact, random_seed=0)
+    for panel in bpls.plot_audit(known)[1]:
+        assert np.ptp(panel.get_ylim()) >= 0.2 * np.ptp(exact) - 1e-12
+
+
+def test_ties_within_the_scores_own_error_are_shaded(sim1_informed):
+    scores = sim1_informed.score(labels="all")
+    error = np.sqrt(2) * scores["class_sum_error"].to_numpy().std(ddof=1)
+    panel = bpls.plot_scores(scores)[0]
+    [band] = panel.patches
+    np.testing.assert_allclose([band.get_x(), band.get_width()], [-error, error])
+    assert panel.get_xlim()[0] <= -0.1
+    best = np.sort(scores["score"].max("label").to_numpy())[::-1]
+    tied = int((best[0] - best < error).sum())
+    said = str(bpls.summary(scores))
+    assert (f"The best {tied} are tied" if tied > 1 else "The best is ahead by more than") in said
+    assert "class_sum_error" not in sim1_informed.score() and "audit measures it" in str(bpls.summary(sim1_informed.score()))

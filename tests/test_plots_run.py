@@ -6,10 +6,12 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
+import xarray as xr
 
 import pymc_bpls as bpls
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.plots.decision import _with_label
+from pymc_bpls.plots.panels import COLOURS, class_colours
 
 matplotlib.use("agg")
 
@@ -193,6 +195,109 @@ def test_axes_that_are_given_are_drawn_on(small, table):
 def test_more_than_two_classes_have_a_shape_and_a_colour_each():
     _, panel = plt.subplots()
     D = Labeled(np.arange(12), np.arange(12) % 3, np.ones(12))
-    _with_label(panel, np.random.default_rng(0).normal(size=(12, 2)), D, 12, 2, ["a", "b", "c"])
+    _with_label(panel, np.random.default_rng(0).normal(size=(12, 2)), D, 12, ["a", "b", "c"])
     drawn = [line(panel, f"labeled {name} (4)") for name in "abc"]
     assert len({each.get_marker() for each in drawn}) == len({each.get_markerfacecolor() for each in drawn}) == 3
+
+
+@pytest.fixture(scope="module")
+def three():
+    """Three classes around three centres, named in an order that is not alphabetical: pls, X (40, 2), a run."""
+    rng = np.random.default_rng(4)
+    truth = np.arange(40) % 3
+    X = rng.normal(size=(40, 2)) + np.array([[0, 3], [-3, -2], [3, -2]])[truth]
+    with pm.Model() as model:
+        data = pm.Data("X", X)
+        p = data @ pm.Normal("b", 0, 2, shape=(2, 3)) + pm.Normal("a", 0, 2, shape=3)
+        pm.Categorical("label", logit_p=p, observed=np.where(np.arange(40) < 12, truth, -1))
+    pls = bpls.BPLS(model, classes=["wine", "beer", "cider"])
+    return pls, X, pls.self_train("probability", rounds=6, progressbar=False)
+
+
+def colour_of(panel, label):
+    [found] = [each for each in panel.get_lines() if str(each.get_label()).startswith(label)]
+    return matplotlib.colors.to_rgb(found.get_color())
+
+
+def test_a_class_has_the_same_colour_in_every_figure(three, two):
+    pls, X, run = three
+    classes, decision = bpls.plot_self_training(run)[-1], bpls.plot_decision(pls, X[:, 0], X[:, 1], run=run)
+    other = bpls.plot_decision(pls, X[:, 0], X[:, 1], label="beer")
+    colours = {name: colour_of(classes, f"{name}:") for name in ("wine", "beer", "cider")}
+    assert list(colours.values()) == [matplotlib.colors.to_rgb(colour) for colour in COLOURS[:3]]
+    for name, colour in colours.items():
+        assert colour_of(decision, f"labeled {name}") == colour_of(other, f"labeled {name}") == colour
+    pls, X, _ = two
+    run = pls.self_train("probability", rounds=2, progressbar=False)
+    classes = bpls.plot_self_training(run)[-1]
+    for label in (None, "no", "yes"):
+        panel = bpls.plot_decision(pls, X[:, 0], X[:, 1], run=run, label=label)
+        candidates = scatter(panel, "candidate")
+        for name, end in (("no", 0.0 if label != "no" else 1.0), ("yes", 1.0 if label != "no" else 0.0)):
+            assert colour_of(panel, f"labeled {name}") == colour_of(classes, f"{name}:")
+            np.testing.assert_allclose(candidates.get_cmap()(end)[:3], colour_of(classes, f"{name}:"), atol=0.01)
+
+
+def test_a_class_without_a_row_keeps_the_colours_of_the_others(three, tmp_path):
+    _, _, run = three
+    changed = run.copy()
+    changed["labeled"] = run["labeled"].to_dataset().assign_attrs(classes=["none", "wine", "beer", "cider"])
+    changed.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
+    panel = bpls.plot_self_training(xr.open_datatree(tmp_path / "run.nc", engine="h5netcdf"))[-1]
+    assert colour_of(panel, "cider:") == matplotlib.colors.to_rgb(COLOURS[3])
+    assert colour_of(panel, "none: 0") == matplotlib.colors.to_rgb(COLOURS[0])
+
+
+@pytest.mark.parametrize("count", [2, 7, 8, 30])
+def test_no_two_classes_have_one_colour(count):
+    assert len({matplotlib.colors.to_hex(colour) for colour in class_colours(range(count))}) == count
+
+
+def test_three_classes_are_shaded_by_the_one_that_is_predicted(three):
+    pls, X, _ = three
+    side = np.linspace(-5, 5, 11)
+    points = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    panel = bpls.plot_decision(pls, X[:, 0], X[:, 1], grid=(side, side, {"X": points}))
+    b, a = (pls.fit().mode[name].to_numpy() for name in "ba")
+    eta = points @ b + a
+    p = np.exp(eta - eta.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    shown = np.asarray(panel.collections[0].get_array()).reshape(-1, 3)
+    full = np.array([matplotlib.colors.to_rgb(colour) for colour in COLOURS[:3]])
+    for rgb, of_row in zip(shown, p, strict=True):
+        darkness = 1 - full[of_row.argmax()]  # the colour is white minus a share of the class's own
+        share = (1 - rgb) / darkness
+        np.testing.assert_allclose(share[darkness > 0.05], np.mean(share[darkness > 0.05]), atol=1e-9)
+    strength = np.max(1 - shown, axis=1) / np.max(1 - full[p.argmax(axis=1)], axis=1)
+    assert (np.diff(strength[np.argsort(p.max(axis=1))]) >= -1e-12).all()
+    assert panel.figure.axes[1].get_ylabel() == "probability of the predicted class"
+    beer = bpls.plot_decision(pls, X[:, 0], X[:, 1], label="beer")
+    np.testing.assert_allclose(scatter(beer, "candidate").get_array(), pls.predict_proba(np.arange(12, 40))[:, 1])
+
+
+def test_scores_without_an_error_bar_are_not_enlarged(small, table):
+    run = small.self_train(rounds=3, test=(TEST, table[2][TEST]), progressbar=False)
+    accuracy, log_score, scores, gaps, _ = bpls.plot_self_training(run)
+    assert np.ptp(log_score.get_ylim()) >= np.log(2) and log_score.get_ylim()[1] == 0
+    for panel in (accuracy, scores, gaps):
+        assert np.ptp(panel.get_ylim()) >= 0.1 - 1e-12
+    probable = bpls.plot_self_training(small.self_train("probability", rounds=2, progressbar=False))[0]
+    assert np.ptp(probable.get_ylim()) >= 0.1 - 1e-12 and probable.get_ylim()[1] < 1.02
+
+
+def test_a_gap_within_the_scores_own_error_is_drawn_as_a_tie(small):
+    run = small.self_train(labels="all", rounds=3, progressbar=False)
+    sums = small.score(labels="all")["class_sum_error"].to_numpy()
+    assert float(run["history"]["own_error"][0]) == pytest.approx(np.sqrt(2) * sums.std(ddof=1))
+    assert labels(bpls.plot_self_training(run)[1]) == ["tied within its own error"]
+    said = str(bpls.summary(run))
+    gap, error = run["history"]["gap"].to_numpy(), run["history"]["own_error"].to_numpy()
+    assert f"(median); {(gap < error).sum()} of 3 by less than the error of a difference by class sums" in said
+    again = small.resume(run, rounds=1, progressbar=False)
+    np.testing.assert_array_equal(again["history"]["own_error"][:3], error)
+    assert "own_error" not in small.self_train(rounds=1, progressbar=False)["history"]
+
+
+def test_what_is_no_model_is_not_drawn(small):
+    with pytest.raises(bpls.CriterionError, match=r"pls= is a Model\. Give the BPLS"):
+        bpls.plot_decision(small.scorer.problem.model, [0.0], [0.0])

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+import reference
 import xarray as xr
 from sklearn.linear_model import LogisticRegression
 
@@ -112,3 +113,27 @@ def test_html_is_escaped_and_holds_what_the_text_holds():
     assert "a &lt; b" in html and "<li>then &amp; there</li>" in html and "<i>" not in html
     assert "<table" not in Summary(["nothing"], pd.DataFrame())._repr_html_()
     assert str(Summary(["nothing"], pd.DataFrame())) == repr(Summary(["nothing"], pd.DataFrame())) == "nothing"
+
+
+def test_a_set_s_summaries_name_its_rule_and_members(table):
+    X, y, _ = table
+    robust = bpls.ModelSet(bpls.prior_set(reference.logistic(X, y), "b", scale=[0.5, 1]), bpls.GammaMaximin())
+    said = "By GammaMaximin() over 2 members: b: scale × 0.5, b: scale × 1."
+    scores = robust.score()
+    assert said in str(bpls.summary(scores)) and said in str(bpls.summary(robust.score(labels="all")))
+    assert said in str(bpls.summary(robust.self_train(rounds=1, progressbar=False)))
+    frame = scores.drop_dims("member").to_dataframe()
+    assert len(frame) == 14 and frame["score"].tolist() == scores["score"].to_numpy().tolist()
+
+
+def test_a_run_s_tables_are_frames(run):
+    frame = run["history"].to_dataset().to_dataframe()
+    assert frame.index.tolist() == [1, 2, 3, 4] and frame["candidate"].tolist() == run["history"]["candidate"].values.tolist()
+    assert len(run["curve"].to_dataset().to_dataframe()) == 5
+
+
+def test_a_close_choice_is_said_to_be_one(small, run):
+    gaps = np.median(run["history"]["gap"])
+    assert f"Choices were ahead of the next best row by {gaps:.2g} (median)." in str(bpls.summary(run))
+    assert "ahead, which may be less than scores are off" in str(bpls.summary(small.score()))
+    assert "which may be less" not in str(bpls.summary(small.score("probability")))

@@ -83,6 +83,7 @@ def agreement(scored: PairScores, truth: Truth, flagged: np.ndarray, top: int, s
             found |= {f"{key}{name}": estimate, f"{key}{name}_low": low, f"{key}{name}_high": high}
     found |= _overlap(scored.score, truth, usable, min(top, int(usable.sum())), seed)
     found |= _of_errors(scored, truth, seed)
+    found |= _of_ties(scored, truth)
     if scored.gaussian_k is not None:
         k_hat = scored.gaussian_k
         found |= {"pareto_k": float(k_hat.mean()), "pareto_k_mcse": float(k_hat.std(ddof=1) / np.sqrt(len(k_hat)))}
@@ -160,6 +161,21 @@ def _of_errors(scored: PairScores, truth: Truth, seed: int) -> dict[str, float]:
     return _sizes(scored, truth, seed, absolute=True) | found | {"max_centred_share": share}
 
 
+def _of_ties(scored: PairScores, truth: Truth) -> dict[str, Any]:
+    """The lead of a choice, the criterion's own error of a difference, and how many pairs are nearer than that.
+
+    The error is √2 times the root mean square of the centred errors, without what the reference's own error explains of it.
+    """
+    order, _ = best_first(scored.score)
+    found = errors(scored, truth, absolute=False)
+    if found is None or scored.log_p is None or len(order) < 2:
+        return {}
+    squares, spread = np.nanmean(found[0] ** 2), np.nanmean(found[1] ** 2)
+    own = float(np.sqrt(2 * max(squares - spread, 0.0)))
+    behind = scored.log_p[order[0]] - scored.log_p[order[1:]]
+    return {"lead": float(behind[0]), "own_error": own, "n_within_own_error": int((behind < own).sum())}
+
+
 def _sizes(scored: PairScores, truth: Truth, seed: int, *, absolute: bool) -> dict[str, float]:
     """The largest and the mean size of the errors, with Monte Carlo errors."""
     found = errors(scored, truth, absolute=absolute)
@@ -226,6 +242,9 @@ DESCRIPTIONS = {
     "mean_centred": "mean absolute centred error of log PPP",
     "mean_centred_mcse": "Monte Carlo standard error of the mean centred error",
     "max_centred_share": "the largest centred error divided by the range of exact log PPP over the candidates",
+    "lead": "log PPP by which its choice is ahead of its next one, by its own scores",
+    "own_error": "how far a difference of its scores is off: √2 times the root mean square of its centred errors",
+    "n_within_own_error": "how many pairs are nearer to its choice than that",
     "pareto_k_mcse": "standard error of that k-hat, from sets of draws",
     "pareto_k": "k-hat of importance sampling of the posterior from the criterion's own Gaussian",
     "n_compared": "number of pairs with a finite score and a finite exact value",

@@ -18,7 +18,7 @@ def say_reliability(along: xr.Dataset, reasons: list[str]) -> str:
     n, bad = along.sizes["step"], int((along["reliable"] == 0).sum())
     if bad:
         return f"Not reliable: the reference is doubtful in {bad} of {n} audited rounds ({reasons[0]})."
-    return f"The reference is reliable in all {n} audited rounds."
+    return f"The reference is reliable in {'the audited round' if n == 1 else f'all {n} audited rounds'}."
 
 
 def say_growth(along: xr.Dataset) -> str:

@@ -14,14 +14,25 @@ from pymc_bpls.text.numbers import percent, plus_minus, with_interval
 _TOLD_APART = 2.0
 #: Shares of the range of log PPP over the pool up to which a loss and an error count as small.
 _SMALL_LOSS, _SMALL_ERROR = 0.01, 0.1
+#: Of the flagged: above it a reference is not called reliable, and the verdict says what it can tell.
+_MOST_FLAGGED = 0.5
 #: What values that a user gives are called.
 GIVEN = "values given by the user"
 
 
 def say_criterion(label: str, found: dict[str, Any], name_of_choice: str) -> str:
-    """What a criterion's choice costs, and how far off it is."""
+    """What a criterion's choice costs, how far off it is, and whether it is more than a tie within its own error."""
     tied = f", the first of {found['n_tied']} that it scores alike" if found["n_tied"] > 1 else ""
-    return f"{label} {_choice(found, name_of_choice + tied)}; {_error(found)}."
+    return f"{label} {_choice(found, name_of_choice + tied)}; {_error(found)}{_tie(found)}."
+
+
+def _tie(found: dict[str, Any]) -> str:
+    """How many pairs lie nearer to the choice than the criterion's scores are off."""
+    others = found.get("n_within_own_error", np.nan)
+    if np.isnan(others) or not others:
+        return ""
+    gap, error = f"{found['lead']:.2g}", f"{found['own_error']:.2g}"
+    return f"; its choice is {gap} ahead, and {others} others are nearer than its own error of a difference ({error}): a tie"
 
 
 def _choice(found: dict[str, Any], name: str) -> str:
@@ -49,17 +60,20 @@ def _error(found: dict[str, Any]) -> str:
     return f"its log-PPP error, centred, is at most {size}{share}{noise}{shared}"
 
 
-def say_verdict(agreement: xr.Dataset, reasons: list[str], flags: Sequence[Sequence[str]], unit: str, source: str) -> str:
-    """Whether the reference is to be trusted, whether the first criterion is, and what the choices cost."""
+def say_verdict(
+    agreement: xr.Dataset, reasons: list[str], flags: Sequence[Sequence[str]], unit: str, source: str, told_apart: float
+) -> str:
+    """Whether the reference is to be trusted, whether the first criterion is, and what the choices cost.
+
+    `told_apart` is the share of differences between two pairs that exceed their Monte Carlo error.
+    """
     flagged = _say_flags(flags, unit)
     if reasons:
         return f"Not reliable: {'; '.join(reasons)}. What is called exact below is no more than this reference.{flagged}"
     regret, error = agreement["regret"].to_numpy(), agreement["regret_mcse"].to_numpy()
     same = agreement["top_1"].to_numpy() | (regret <= _TOLD_APART * error)
     range_ = float(agreement.attrs["range"])
-    lead = f"The exact reference is reliable ({source})."
-    if source == GIVEN:
-        lead = "The exact values are given, and were not checked."
+    lead = _say_reference(source, sum(bool(notes) for notes in flags) > _MOST_FLAGGED * len(flags), told_apart, unit)
     if range_ <= TIED:
         return f"{lead} All {unit} have the same exact value, so that there is nothing to choose.{flagged}"
     use = _say_use(agreement.isel(criterion=0), bool(same[0]), range_)
@@ -71,6 +85,14 @@ def say_verdict(agreement: xr.Dataset, reasons: list[str], flags: Sequence[Seque
     label = str(agreement["criterion"].to_numpy()[worst])
     share = percent(regret[worst] / range_)
     return f"{lead} {use} {others}; {label} loses most, {lost} of log PPP ({share} of the range).{flagged}"
+
+
+def _say_reference(source: str, mostly_flagged: bool, told_apart: float, unit: str) -> str:
+    """Whether the reference is to be trusted, and for which differences where most of its values are flagged."""
+    tells = f"{percent(told_apart)} of all differences between two {unit} from noise, and most {unit} are flagged."
+    if source == GIVEN:
+        return f"The exact values are given, and were not checked{f'; they tell {tells}' if mostly_flagged else '.'}"
+    return f"The exact reference ({source}) tells {tells}" if mostly_flagged else f"The exact reference is reliable ({source})."
 
 
 def _say_use(first: xr.Dataset, well: bool, range_: float) -> str:
@@ -126,5 +148,7 @@ def say_diagnostic(name: str, rho: float, low: float, high: float) -> str:
     what = {"class_sum_error": "The class-sum error", "pareto_k": "k-hat"}[name]
     if np.isnan(rho):
         return f"{what} is the same for all candidates and says nothing about single ones."
-    how = "tells" if low > 0.6 else "hints at" if low > 0.3 else "does not tell"
+    if high < 0:
+        return f"{what} is smaller where Laplace's ppp misjudges more (Spearman's rho {with_interval(rho, low, high)})."
+    how = "tells" if low > 0.6 else "hints at" if low > 0.3 else "tells little about" if low > 0 else "does not tell"
     return f"{what} {how} which candidates Laplace's ppp misjudges (Spearman's rho {with_interval(rho, low, high)})."

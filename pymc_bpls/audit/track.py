@@ -44,10 +44,11 @@ class Track:
         return D, np.setdiff1d(self.pool, D.positions)
 
     def rounds(self, every: int) -> list[int]:
-        """The steps at which every so many rounds began, as long as there was something to choose between."""
+        """The steps at which every so many rounds began, and the last one, as long as there was something to choose between."""
         numbers = np.array([step["round"] for step in self.run.history.steps], dtype=int)
         begun = np.flatnonzero(np.r_[True, np.diff(numbers) > 0]) if len(numbers) else np.empty(0, int)
-        steps = [int(step) for step in begun[::every] if len(self.pool) - step > 1]
+        with_choice = begun[len(self.pool) - begun > 1]
+        steps = list(dict.fromkeys([*with_choice[::every].tolist(), *with_choice[-1:].tolist()]))
         if not steps:
             raise CriterionError("run= has no round with a choice to audit. Give a run that added pseudo-labels.")
         return steps

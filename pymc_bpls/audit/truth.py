@@ -21,6 +21,8 @@ from pymc_bpls.rules.ranking import TIED
 from pymc_bpls.selftraining.resuming import label_rule_again
 from pymc_bpls.text.attributes import strings
 
+_COMPARED, _TOLD_APART = 300, 2.0
+
 
 @dataclass(frozen=True)
 class Truth:
@@ -99,6 +101,16 @@ class Truth:
         if self.known:
             return (self.value[pairs] >= self.value[self.best] - TIED).astype(float)
         return np.mean([values[pairs] >= np.nanmax(values) - TIED for values in self.replicates(n, rng)], axis=0)
+
+    def told_apart(self) -> float:
+        """The share of differences between two pairs that exceed twice their Monte Carlo error, over at most 300 pairs."""
+        order = np.argsort(-self.value, kind="stable")[: np.isfinite(self.value).sum()]
+        some = order[np.linspace(0, len(order) - 1, min(len(order), _COMPARED)).astype(int)]
+        first, second = np.triu_indices(len(some), 1)
+        if not len(first):
+            return 1.0
+        gap = self.value[some[first]] - self.value[some[second]]
+        return float((gap > _TOLD_APART * self.difference_error(some[first], some[second])).mean())
 
     def near_ties(self) -> np.ndarray:
         """Whether the Monte Carlo error of a pair's difference to its neighbour in the ranking exceeds that difference."""

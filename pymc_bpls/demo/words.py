@@ -16,6 +16,7 @@ from pymc_bpls.demo.results import Estimate, bonferroni, differences, estimate
 from pymc_bpls.demo.runs import Setting
 
 RULE_OF_THUMB = 2.0
+_FAR = 5.0  # standard errors that only very large differences reach
 
 
 def introduction(setting: Setting) -> str:
@@ -78,12 +79,19 @@ def verdict(results: xr.Dataset) -> str:
     sentences = [
         f"Gained beyond chance over {both}: {_pairs(gained)}." if gained else f"Nothing was gained beyond chance over {both}.",
         f"Worse than the supervised model beyond chance: {_pairs(behind)}." if behind else "",
-        f"Beyond chance means more than {bound:.1f} standard errors (Student's t, {n_splits} splits, Bonferroni over "
-        f"{len(every)} differences at 5%), which only large differences reach with so few splits.",
+        _say_bound(bound, n_splits, len(every)),
         f"More than 2 standard errors: {loose.count(1)} differences up and {loose.count(-1)} down, where chance alone gives "
         f"about {by_chance:.0f}. Splits share rows, so that these standard errors are, if anything, too small.",
     ]
     return " ".join(filter(None, sentences))
+
+
+def _say_bound(bound: float, n_splits: int, n_differences: int) -> str:
+    """What is beyond chance."""
+    by = f"Student's t, {n_splits} splits, Bonferroni over {n_differences} differences at 5%"
+    if bound > _FAR:
+        return f"So few splits tell only very large differences from chance ({by}); --seeds 20 tells smaller ones."
+    return f"Beyond chance means more than {bound:.1f} standard errors ({by})."
 
 
 def report(results: xr.Dataset, console: Console) -> None:

@@ -9,7 +9,19 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from pymc_bpls.plots.panels import BLUE, GREEN, LIGHT_GREY, ORANGE, PURPLE, SKY, VERMILION, YELLOW, tidy
+from pymc_bpls.plots.panels import (
+    BLUE,
+    GREEN,
+    LEAST_SPAN,
+    LIGHT_GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    YELLOW,
+    span_at_least,
+    tidy,
+)
 
 # line styles tell the criteria apart as well
 _STYLES: dict[str, tuple[str, str]] = {
@@ -49,6 +61,8 @@ def plot_accuracy(results: xr.Dataset) -> Figure:
         handles = _panel(panel, results.sel(prior=prior))
         panel.set_title(f"{prior.capitalize()} prior: Normal(0, {float(results['scale'].sel(prior=prior)):g})", fontsize=_FONT)
         panel.set_xlabel(f"pseudo-labels (pool of {results.attrs['n_unlabeled']} rows)", fontsize=_FONT)
+    if results.sizes["split"] == 1:
+        span_at_least(axes[0], 2 * LEAST_SPAN)
     n_splits, attrs = results.sizes["split"], results.attrs
     axes[0].set_ylabel(f"accuracy on {attrs['n_held_out']} held-out rows\n(share right)", fontsize=_FONT)
     figure.suptitle(

@@ -5,9 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from pymc_bpls.audit.along import AuditAlong
-from pymc_bpls.plots.panels import COLOURS, GREY, MARKERS, STANDARD_ERRORS, legend_above, panels, tidy
+from pymc_bpls.audit.report import Audit
+from pymc_bpls.errors import CriterionError
+from pymc_bpls.plots.panels import (
+    COLOURS,
+    GREY,
+    LEAST_SPAN,
+    MARKERS,
+    STANDARD_ERRORS,
+    legend_above,
+    panels,
+    span_at_least,
+    tidy,
+)
+
+_LEAST_ROWS = 4.0  # that the axis of rows spans, also where there is one round
 
 
 def plot_agreement(along: AuditAlong, *, axes: Any = None) -> np.ndarray:
@@ -22,12 +37,15 @@ def plot_agreement(along: AuditAlong, *, axes: Any = None) -> np.ndarray:
     -------
     numpy.ndarray of matplotlib Axes, shape (2,)
         Bars are 95% Monte Carlo intervals of τ, and ± 2 standard errors of the regret. Rounds with a reference that is not
-        reliable are open.
+        reliable are open. Axes begin at τ = 0 and span a tenth of a nat at least.
 
     See Also
     --------
     BPLS.audit_along : what is drawn.
     """
+    if not isinstance(along, AuditAlong):
+        other = " Draw it by plot_audit." if isinstance(along, Audit) else " Give what audit_along() returned."
+        raise CriterionError(f"along= is of type {type(along).__name__} and not an audit along a run.{other}")
     rounds = along.rounds
     grid = panels(1, 2, (10.4, 4.2), axes).ravel()
     n = rounds["n_labeled"].to_numpy()
@@ -47,6 +65,7 @@ def plot_agreement(along: AuditAlong, *, axes: Any = None) -> np.ndarray:
             linewidth=1.3,
             markersize=5,
         )
+    grid[0].set_ylim(min(0.0, grid[0].get_ylim()[0]), 1.03)
     grid[0].set_ylabel("Kendall's τ with the exact ranking")
     reliable = rounds["reliable"].to_numpy() == 1
     regret, error = rounds["run_regret"].to_numpy(), rounds["run_regret_mcse"].to_numpy()
@@ -56,7 +75,10 @@ def plot_agreement(along: AuditAlong, *, axes: Any = None) -> np.ndarray:
             grid[1].plot(n[some], regret[some], "o", color="black", markerfacecolor=face, label=label)
     grid[1].axhline(0, color=GREY, linewidth=1)
     grid[1].set_ylabel("log PPP lost by the run's choice (nats)")
+    span_at_least(grid[1], LEAST_SPAN)
     for panel in grid:
+        panel.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+        span_at_least(panel, _LEAST_ROWS, "x")
         legend_above(panel, 4)
         panel.set_xlabel("rows in D")
         tidy(panel)

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_bpls.audit.along import AuditAlong
 from pymc_bpls.audit.report import Audit
 from pymc_bpls.errors import CriterionError
-from pymc_bpls.plots.panels import BLUE, GREY, STANDARD_ERRORS, VERMILION, panels, tidy
+from pymc_bpls.plots.panels import BLUE, GREY, STANDARD_ERRORS, VERMILION, panels, span_at_least, tidy
 from pymc_bpls.text.numbers import plus_minus, with_interval
 
 _MOST_SHOWN = 3
+_LEAST_SHARE = 0.2  # of the range of log PPP that the axis of errors spans, which would enlarge small ones otherwise
 
 
 def plot_audit(audit: Audit, *, criteria: Sequence[str] | None = None, axes: Any = None) -> np.ndarray:
@@ -30,12 +32,16 @@ def plot_audit(audit: Audit, *, criteria: Sequence[str] | None = None, axes: Any
     -------
     numpy.ndarray of matplotlib Axes, shape (2, len(criteria))
         Bars are ± 2 Monte Carlo standard errors. Open circles are flagged candidates, the triangle is the criterion's choice,
-        the square the exact best. Scores without an absolute value are shifted to the mean of the exact ones.
+        the square the exact best. The axis of errors spans a fifth of the range of log PPP at least. Scores without an absolute
+        value are shifted to the mean of the exact ones.
 
     See Also
     --------
     BPLS.audit : what is drawn.
     """
+    if not isinstance(audit, Audit):
+        other = " Draw it by plot_agreement." if isinstance(audit, AuditAlong) else " Give what audit() returned."
+        raise CriterionError(f"audit= is of type {type(audit).__name__} and not the audit of one D.{other}")
     errors = audit.agreement.get("max_centred", xr.DataArray([], dims="criterion", coords={"criterion": []}))
     comparable = [str(name) for name, error in errors.to_series().items() if np.isfinite(error)]
     chosen = comparable[:_MOST_SHOWN] if criteria is None else list(criteria)
@@ -52,6 +58,7 @@ def plot_audit(audit: Audit, *, criteria: Sequence[str] | None = None, axes: Any
     limits = np.array([panel.get_ylim() for panel in grid[1]])
     for panel in grid[1]:
         panel.set_ylim(limits[:, 0].min(), limits[:, 1].max())
+        span_at_least(panel, _LEAST_SHARE * float(audit.agreement.attrs["range"]))
     grid[0, 0].legend(fontsize=9, frameon=False, loc="upper left")
     for row, label in enumerate(("approximate log PPP (nats)", "approximate − exact")):
         grid[row, 0].set_ylabel(label)

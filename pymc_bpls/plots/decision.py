@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize, to_rgb
 from matplotlib.patheffects import withStroke
 
-from pymc_bpls.errors import LabelError, RowError
+from pymc_bpls.errors import CriterionError, LabelError, RowError
 from pymc_bpls.model.table import Labeled
-from pymc_bpls.plots.panels import BLUE, COLOURS, FONT, MARKERS, VERMILION, legend_above, panels, tidy
+from pymc_bpls.plots.panels import FONT, MARKERS, class_colours, legend_above, panels, tidy
 from pymc_bpls.scoring.fitted import Fitted
 from pymc_bpls.selector import PseudoLabelSelector
 from pymc_bpls.selftraining.saved_run import read_run
 
-_LEVELS = np.linspace(0, 1, 11)
 _NUMBERED = 12
 _LETTERS = (0.07, 0.045)  # room that a number takes, as shares of the axes
-_TWO_SIDES = LinearSegmentedColormap.from_list("orange to blue", [VERMILION, "0.95", BLUE])
+_PALEST, _DARKEST = 0.15, 0.75  # of a class that is hardly predicted, and of the colour bar's grey
+_MAP = 0.5  # how strong the map's colours are beside those of rows
 
 
 def plot_decision(
@@ -34,7 +36,7 @@ def plot_decision(
     grid: tuple[Any, Any, Mapping[str, Any]] | None = None,
     axes: Axes | None = None,
 ) -> Axes:
-    """Rows by two features, coloured by the probability of a class; a map of it where the model can predict new rows.
+    """Rows by two features, coloured by their predicted class; a map of it where the model can predict new rows.
 
     Parameters
     ----------
@@ -45,7 +47,8 @@ def plot_decision(
         A run of `pls`, whose last model predicts and whose pseudo-labels are shown in the order of their selection; by default
         the model of the labeled rows.
     label : optional
-        The class whose probability is shown, the last one by default.
+        A class whose probability is shown. By default colours tell the predicted class and pale with its probability; of two
+        classes that is the probability of the second.
     grid : tuple, optional
         (gx, gy, rows): values (c,) and (r,) of the two features, and new rows for the model's `pm.Data` containers, as for
         `pool`, one for each point of `np.meshgrid(gx, gy)` in its order (r · c rows). Without it only the table's rows are
@@ -56,15 +59,15 @@ def plot_decision(
     -------
     matplotlib Axes
         Labeled rows are large, a shape for each class; pseudo-labeled rows are white inside, with the place in the order for
-        some of them; candidates are small circles, held-out rows dots. The line of the map is where the class has
-        probability ½.
+        some of them; candidates are small circles, held-out rows dots. Classes have the colours of `plot_self_training`. Lines
+        of the map are where the predicted class changes, or where that of `label=` has probability ½.
 
     Raises
     ------
     RowError, LabelError
         The features are not one number a row, `grid` has another number of rows, or `label` is no class.
     CriterionError
-        The run is none of `pls`.
+        `pls` is no `BPLS` or `ModelSet`, or the run is none of it.
 
     See Also
     --------
@@ -84,25 +87,78 @@ def plot_decision(
     >>> panel.get_xlabel()
     'x'
     """
+    if not isinstance(pls, PseudoLabelSelector):
+        raise CriterionError(f"pls= is a {type(pls).__name__}. Give the BPLS or ModelSet whose rows are to be drawn.")
     problem, scorer = pls.scorer.problem, pls.scorer
     names, n = problem.classes.names, len(problem.table.codes)
     points = np.column_stack([_feature(values, n, name) for values, name in ((x, "x"), (y, "y"))])
-    code = _code(label, names.tolist())
+    shading = _shading(label, names.tolist())
     D, added, start = _rows_of(pls, run)
     fit = scorer.fit(D, start, centre_of="vi")
     panel = panels(1, 1, (6.4, 5.0), axes)[0, 0]
     if grid is not None:
-        _map(panel, pls, fit, code, grid)
-    p = np.exp(scorer.log_probabilities(fit, np.arange(n))[:, code])
-    drawn = _without_label(panel, points, p, np.setdiff1d(np.arange(n), D.positions), problem.table.candidates)
-    _with_label(panel, points, D, len(D) - added, code, names.tolist())
-    bar = panel.figure.colorbar(drawn, ax=panel)
-    bar.set_label(f"probability of class {names[code]}", fontsize=FONT)
+        _map(panel, pls, fit, shading, grid)
+    p = np.exp(scorer.log_probabilities(fit, np.arange(n)))
+    _without_label(panel, points, p, np.setdiff1d(np.arange(n), D.positions), problem.table.candidates, shading)
+    _with_label(panel, points, D, len(D) - added, names.tolist())
+    bar = panel.figure.colorbar(ScalarMappable(Normalize(shading.low, 1), shading.scale), ax=panel)
+    bar.set_label(shading.said, fontsize=FONT)
     panel.set_xlabel(str(getattr(x, "name", None) or "x"), fontsize=FONT)
     panel.set_ylabel(str(getattr(y, "name", None) or "y"), fontsize=FONT)
     legend_above(panel, 2)
     tidy(panel)
     return panel
+
+
+@dataclass(frozen=True)
+class Shading:
+    """How class probabilities p (…, K) become colours: `scale` is that of a colour bar from `low` to 1, which says `said`.
+
+    With `code` it is of that class; without, of whichever class is predicted, in the colour of that class.
+    """
+
+    colours: list[Any]
+    code: int | None
+    scale: Colormap
+    said: str
+
+    @property
+    def low(self) -> float:
+        """The probability without any colour: that of a guess, below which none is predicted."""
+        return 0.0 if self.code is not None else 1 / len(self.colours)
+
+    def colour(self, p: np.ndarray) -> np.ndarray:
+        """Colours (…, 3)."""
+        if self.code is not None:
+            return np.asarray(self.scale(p[..., self.code]))[..., :3]
+        strength = (p.max(axis=-1, keepdims=True) - self.low) / (1 - self.low)
+        pale = _PALEST + (1 - _PALEST) * strength
+        return 1 - pale * (1 - np.array([to_rgb(colour) for colour in self.colours])[p.argmax(axis=-1)])
+
+    def of_points(self, p: np.ndarray) -> dict[str, Any]:
+        """The same as arguments of `scatter`, for p (rows, K)."""
+        if self.code is None:
+            return {"c": self.colour(p)}
+        return {"c": p[:, self.code], "cmap": self.scale, "vmin": self.low, "vmax": 1}
+
+    def borders(self, p: np.ndarray) -> list[np.ndarray]:
+        """Values (…) that are 0 on each border."""
+        if self.code is not None:
+            return [p[..., self.code] - 0.5]
+        return [p[..., each] - np.delete(p, each, axis=-1).max(axis=-1) for each in range(p.shape[-1])]
+
+
+def _shading(label: Any, names: list[Any]) -> Shading:
+    if label is not None and label not in names:
+        raise LabelError(f"label={label!r} is none of the classes {names}. Give one of them.")
+    colours = class_colours(names)
+    if label is None and len(names) > 2:
+        scale = LinearSegmentedColormap.from_list("pale to dark", [str(1 - _PALEST * _DARKEST), str(1 - _DARKEST)])
+        return Shading(colours, None, scale, "probability of the predicted class")
+    code = len(names) - 1 if label is None else names.index(label)
+    other = colours[1 - code] if len(names) == 2 else "0.35"
+    scale = LinearSegmentedColormap.from_list("from the others to the class", [other, "0.95", colours[code]])
+    return Shading(colours, code, scale, f"probability of class {names[code]}")
 
 
 def _rows_of(pls: PseudoLabelSelector, run: xr.DataTree | None) -> tuple[Labeled, int, np.ndarray | None]:
@@ -122,16 +178,10 @@ def _feature(values: Any, n: int, name: str) -> np.ndarray:
     return array.astype(float)
 
 
-def _code(label: Any, names: list[Any]) -> int:
-    if label is None:
-        return len(names) - 1
-    if label not in names:
-        raise LabelError(f"label={label!r} is none of the classes {names}. Give one of them.")
-    return names.index(label)
-
-
-def _map(panel: Axes, pls: PseudoLabelSelector, fit: Fitted, code: int, grid: tuple[Any, Any, Mapping[str, Any]]) -> None:
-    """Probabilities of new rows on a grid of the two features, and the line where they are ½."""
+def _map(
+    panel: Axes, pls: PseudoLabelSelector, fit: Fitted, shading: Shading, grid: tuple[Any, Any, Mapping[str, Any]]
+) -> None:
+    """Colours of new rows on a grid of the two features, and the lines where the prediction changes."""
     gx, gy = (np.asarray(values, dtype=float) for values in grid[:2])
     scorer, positions = pls.scorer.with_rows(grid[2])
     if len(positions) != gx.size * gy.size:
@@ -139,35 +189,35 @@ def _map(panel: Axes, pls: PseudoLabelSelector, fit: Fitted, code: int, grid: tu
             f"grid= has {len(positions)} new rows for {gx.size} by {gy.size} points. Give a row for each point of "
             "np.meshgrid(gx, gy)."
         )
-    p = np.exp(scorer.log_probabilities(fit, positions)[:, code]).reshape(gy.size, gx.size)
-    panel.contourf(gx, gy, p, _LEVELS, cmap=_TWO_SIDES, alpha=0.6, antialiased=False)
-    panel.contour(gx, gy, p, [0.5], colors="black", linewidths=1.3)
+    p = np.exp(scorer.log_probabilities(fit, positions)).reshape(gy.size, gx.size, -1)
+    panel.pcolormesh(gx, gy, 1 - _MAP * (1 - shading.colour(p)), shading="nearest", rasterized=True)
+    for values in shading.borders(p):
+        if values.min() < 0 < values.max():
+            panel.contour(gx, gy, values, [0], colors="black", linewidths=1.3)
 
 
-def _without_label(panel: Axes, points: np.ndarray, p: np.ndarray, rows: np.ndarray, candidates: np.ndarray) -> Any:
-    """Candidates and held-out rows, coloured by p; returns what a colour bar needs."""
-    rows = rows[np.isfinite(p[rows])]
+def _without_label(
+    panel: Axes, points: np.ndarray, p: np.ndarray, rows: np.ndarray, candidates: np.ndarray, shading: Shading
+) -> None:
+    """Candidates and held-out rows, in the colours of their probabilities (rows, K)."""
+    rows = rows[np.isfinite(p[rows]).all(axis=1)]
     are = np.isin(rows, candidates)
     for some, size, width, name in ((rows[~are], 9, 0.0, "held-out row"), (rows[are], 26, 0.7, "candidate")):
-        drawn = panel.scatter(
-            points[some, 0],
-            points[some, 1],
-            s=size,
-            c=p[some],
-            cmap=_TWO_SIDES,
-            vmin=0,
-            vmax=1,
-            edgecolors="0.25",
-            linewidths=width,
-            label=f"{name} ({len(some)})" if len(some) else None,
-        )
-    return drawn
+        if len(some):
+            panel.scatter(
+                points[some, 0],
+                points[some, 1],
+                s=size,
+                **shading.of_points(p[some]),
+                edgecolors="0.25",
+                linewidths=width,
+                label=f"{name} ({len(some)})",
+            )
 
 
-def _with_label(panel: Axes, points: np.ndarray, D: Labeled, n_labeled: int, code: int, names: list[Any]) -> None:
+def _with_label(panel: Axes, points: np.ndarray, D: Labeled, n_labeled: int, names: list[Any]) -> None:
     """Labeled rows, filled, and pseudo-labeled rows, white inside and with some of their places in the order."""
-    others = [each for each in range(len(names)) if each != code]
-    colours = dict(zip([code, *others], [*COLOURS] * len(names), strict=False))
+    colours = class_colours(names)
     pseudo = np.arange(len(D)) >= n_labeled
     for kind, some in (("labeled", ~pseudo), ("pseudo-labeled", pseudo)):
         for each in np.unique(D.codes[some]).tolist():

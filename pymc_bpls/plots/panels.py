@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import hsv_to_rgb
 from matplotlib.figure import Figure
 
 from pymc_bpls.scoring.criteria import CRITERIA
@@ -29,7 +31,25 @@ GREY = "0.45"
 FONT = 11
 #: How many a bar reaches to each side.
 STANDARD_ERRORS = 2.0
+#: A span of nats, or of probability, below which differences without an error bar are not drawn large.
+LEAST_SPAN = 0.1
 _UNITS = {"probability": "probability", "variance": "log odds squared", "random": "uniform number"}
+
+
+def class_colours(classes: Sequence[Any] | np.ndarray) -> list[Any]:
+    """A colour for each class, in the order of the classes of the model: the same in every figure, and no two alike."""
+    if len(classes) <= len(COLOURS):
+        return [*COLOURS[: len(classes)]]
+    return [hsv_to_rgb((place / len(classes), 0.85, 0.75 if place % 2 else 0.5)) for place in range(len(classes))]
+
+
+def span_at_least(panel: Axes, span: float, axis: Literal["x", "y"] = "y") -> None:
+    """Widen an axis about its middle, so that it does not enlarge differences that have no error bar."""
+    low, high = panel.get_ylim() if axis == "y" else panel.get_xlim()
+    if abs(high - low) >= span:
+        return
+    middle, half = (low + high) / 2, np.copysign(span / 2, high - low)
+    (panel.set_ylim if axis == "y" else panel.set_xlim)(middle - half, middle + half)
 
 
 def panels(rows: int, columns: int, size: tuple[float, float], axes: Any = None, **options: Any) -> np.ndarray:

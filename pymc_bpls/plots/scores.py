@@ -10,7 +10,19 @@ import xarray as xr
 from matplotlib.ticker import MaxNLocator
 
 from pymc_bpls.errors import CriterionError
-from pymc_bpls.plots.panels import COLOURS, GREEN, GREY, MARKERS, legend_above, panels, tidy, unit_of
+from pymc_bpls.plots.panels import (
+    COLOURS,
+    GREEN,
+    GREY,
+    LEAST_SPAN,
+    MARKERS,
+    legend_above,
+    panels,
+    span_at_least,
+    tidy,
+    unit_of,
+)
+from pymc_bpls.scoring.results import own_error
 
 
 def plot_scores(scores: xr.Dataset | Mapping[str, xr.Dataset], *, top: int = 15, axes: Any = None) -> np.ndarray:
@@ -28,11 +40,15 @@ def plot_scores(scores: xr.Dataset | Mapping[str, xr.Dataset], *, top: int = 15,
     Returns
     -------
     numpy.ndarray of matplotlib Axes, shape (1 or 2,)
+        Scores have no error bar, so that their axis spans a tenth of a nat at least. Where there are class sums, the band says
+        how far the first scores' differences are off themselves.
 
     See Also
     --------
     BPLS.score : what is drawn.
     """
+    if not isinstance(scores, xr.Dataset | Mapping) or isinstance(scores, xr.DataTree):
+        raise CriterionError(f"scores= is a {type(scores).__name__}. Give what score() returned, or a mapping to that.")
     several = {str(scores.attrs.get("criterion", "score")): scores} if isinstance(scores, xr.Dataset) else dict(scores)
     if not several or not all(isinstance(each, xr.Dataset) and "score" in each for each in several.values()):
         raise CriterionError("scores= holds no scores. Give what score() returned, or a mapping from names to that.")
@@ -43,6 +59,9 @@ def plot_scores(scores: xr.Dataset | Mapping[str, xr.Dataset], *, top: int = 15,
     with_sums = "class_sum_error" in first
     grid = panels(1, 1 + with_sums, (6.4 + 2.6 * with_sums, 1.4 + 0.3 * len(order)), axes, sharey="row").ravel()
     ranks = np.arange(len(order))
+    error = own_error(first)
+    if error is not None:
+        grid[0].axvspan(-error, 0, color=GREY, alpha=0.15, linewidth=0, label="tied within its own error")
     for place, (name, each) in enumerate(several.items()):
         values = _by_candidate(each)
         grid[0].plot(
@@ -55,6 +74,9 @@ def plot_scores(scores: xr.Dataset | Mapping[str, xr.Dataset], *, top: int = 15,
             alpha=0.85,
         )
     names, labels = _index(first), first["pseudo_label"].to_numpy()
+    if unit_of(str(first.attrs.get("criterion"))) in ("nats", "probability"):
+        low, high = grid[0].get_xlim()
+        grid[0].set_xlim(min(low, -LEAST_SPAN), max(high, 0.04 * LEAST_SPAN))
     grid[0].set_yticks(ranks, [f"{names[i]}: {labels[i]}" for i in order])
     grid[0].invert_yaxis()
     grid[0].set_xlabel(f"score − the best one ({unit_of(str(first.attrs.get('criterion')))})")
@@ -63,6 +85,7 @@ def plot_scores(scores: xr.Dataset | Mapping[str, xr.Dataset], *, top: int = 15,
     if with_sums:
         grid[1].barh(ranks, first["class_sum_error"].to_numpy()[order], color=GREEN, height=0.6)
         grid[1].axvline(0, color=GREY, linewidth=1)
+        span_at_least(grid[1], LEAST_SPAN, "x")
         grid[1].set_xlabel("class-sum error (nats)")
     for panel in grid:
         panel.xaxis.set_major_locator(MaxNLocator(nbins=5))

@@ -11,7 +11,20 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from pymc_bpls.errors import CriterionError
-from pymc_bpls.plots.panels import BLUE, COLOURS, FONT, GREY, VERMILION, legend_above, panels_in_pairs, tidy, unit_of
+from pymc_bpls.plots.panels import (
+    BLUE,
+    COLOURS,
+    FONT,
+    GREY,
+    LEAST_SPAN,
+    VERMILION,
+    class_colours,
+    legend_above,
+    panels_in_pairs,
+    span_at_least,
+    tidy,
+    unit_of,
+)
 from pymc_bpls.selftraining.saved_run import RunTables, is_run, read_tables
 
 _BAND = 0.2
@@ -34,8 +47,10 @@ def plot_self_training(run: xr.DataTree, *, axes: Any = None) -> np.ndarray:
     numpy.ndarray of matplotlib Axes
         Accuracy on the test rows, with the supervised model's as a dashed line and a band of ± 1 standard error of the paired
         difference from it; the log score of the test rows, and of rows that a stop rule held out; scores of the chosen rows;
-        their gaps to the best other candidate; pseudo-labels of each class, with dotted lines where the labeled rows' shares
-        would have led. Panels for which the run has nothing (no test rows, no pseudo-labels) are left out.
+        their gaps to the best other candidate, and with `labels="all"` the approximation's own error of such a gap, by class
+        sums, within which it is a tie; pseudo-labels of each class, with dotted lines where the labeled rows' shares
+        would have led. Axes of scores, which have no error bar, span a tenth of a nat at least, and that of log scores reaches
+        from a guess to 0. Panels for which the run has nothing (no test rows, no pseudo-labels) are left out.
 
     Raises
     ------
@@ -95,6 +110,7 @@ def _accuracy(panel: Axes, run: RunTables) -> None:
     panel.fill_between(x, accuracy - error, accuracy + error, color=BLUE, alpha=_BAND, linewidth=0, label="± 1 s.e.")
     _line(panel, x, accuracy, BLUE, "self-training")
     panel.axhline(accuracy[0], color="black", linestyle=(0, (5, 2)), linewidth=1.5, label="supervised")
+    span_at_least(panel, LEAST_SPAN)
     low, high = panel.get_ylim()
     panel.set_ylim(max(low, -0.01), min(high, 1.01))
     panel.set_ylabel(f"accuracy on {t} test rows\n(share right)")
@@ -111,6 +127,9 @@ def _log_scores(panel: Axes, run: RunTables) -> None:
         values, colour = curve[name].to_numpy(), COLOURS[place]
         _line(panel, x, values, colour, what, _STYLES[place])
         panel.axhline(values[0], color=colour if place else "black", linestyle=(0, (5, 2)), linewidth=1.2)
+    guess = -np.log(len(run.classes))
+    panel.axhline(guess, color=GREY, linestyle=":", linewidth=1.2, label="a guess")
+    panel.set_ylim(min(panel.get_ylim()[0], 1.05 * guess), 0)
     panel.set_ylabel("mean log score\n(nats a row)")
     legend_above(panel, 2)
 
@@ -118,6 +137,7 @@ def _log_scores(panel: Axes, run: RunTables) -> None:
 def _scores(panel: Axes, run: RunTables) -> None:
     history, criterion = run.history, run.criterion
     _line(panel, history["step"].to_numpy(), history["score"].to_numpy(), BLUE, None)
+    _not_enlarged(panel, criterion)
     panel.set_ylabel(f'score of the chosen row\n("{criterion}", {unit_of(criterion)})')
 
 
@@ -126,16 +146,33 @@ def _gaps(panel: Axes, run: RunTables) -> None:
     x, gap = history["step"].to_numpy(), history["gap"].to_numpy()
     panel.vlines(x, 0, gap, color=VERMILION, linewidth=1.2)
     panel.plot(x, gap, "o", color=VERMILION, markersize=3.5)
+    if "own_error" in history:
+        error = history["own_error"].to_numpy()
+        panel.fill_between(x, 0, error, step="mid", color=GREY, alpha=_BAND, linewidth=0, label="tied within its own error")
+        legend_above(panel, 1)
     panel.axhline(0, color=GREY, linewidth=1)
+    _not_enlarged(panel, criterion, lowest=min(0.0, gap[np.isfinite(gap)].min()))
     panel.set_ylabel(f"gap to the next best row\n({unit_of(criterion)})")
+
+
+def _not_enlarged(panel: Axes, criterion: str, lowest: float | None = None) -> None:
+    """Scores have no error bar: where their unit has a meaning, small differences stay small; the axis begins at `lowest`."""
+    unit = unit_of(criterion)
+    if unit in ("nats", "probability"):
+        span_at_least(panel, LEAST_SPAN)
+    low, high = panel.get_ylim()
+    margin = 0.04 * (high - low)
+    if lowest is not None:
+        panel.set_ylim(lowest - margin, lowest - margin + (high - low))
+    elif unit == "probability" and high > 1 + margin:
+        panel.set_ylim(low - (high - 1 - margin), 1 + margin)
 
 
 def _classes(panel: Axes, run: RunTables) -> None:
     added = run.history["pseudo_label"].to_numpy()
     x = np.arange(len(added) + 1)
-    for place, name in enumerate(np.unique(np.concatenate([run.labels, added]))):
-        colour, share = COLOURS[place % len(COLOURS)], (run.labels == name).mean()
-        count = np.r_[0, np.cumsum(added == name)]
+    for place, (name, colour) in enumerate(zip(run.classes, class_colours(run.classes), strict=True)):
+        share, count = (run.labels == name).mean(), np.r_[0, np.cumsum(added == name)]
         panel.step(
             x,
             count,

@@ -12,6 +12,7 @@ from pymc_bpls.model.problem import Problem
 from pymc_bpls.rules.label_rules import Options, Weighing
 from pymc_bpls.rules.ranking import best_classes, best_first, tied_with_best
 
+_FEWEST = 3
 DESCRIPTIONS = {
     "score": "the criterion, larger is better",
     "pseudo_label": "the class that the score is of, the best one where several are scored",
@@ -100,3 +101,14 @@ def rank_pairs(scores: xr.DataArray, codes: np.ndarray) -> tuple[np.ndarray, np.
     flat = np.where(others, np.nan, values).ravel()
     order, _ = best_first(flat)
     return np.column_stack(np.divmod(order, values.shape[1])), flat[order]
+
+
+def own_error(scores: xr.Dataset) -> float | None:
+    """How far a difference between two candidates' scores by Laplace's method is off, where class sums tell it; else None.
+
+    √2 times the standard deviation of `class_sum_error` over the candidates: exact class sums are all the same. It assumes that
+    the sums are about as wrong as their largest term, the class that a candidate competes with.
+    """
+    if "class_sum_error" not in scores or scores.sizes["candidate"] < _FEWEST:
+        return None
+    return float(np.sqrt(2) * scores["class_sum_error"].std(ddof=1))

@@ -15,7 +15,7 @@ from pymc_bpls.arguments import ARGUMENTS, check, require
 from pymc_bpls.errors import BPLSError, CriterionError, LabelError, RowError, warn
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.scoring.fitted import Fitted
-from pymc_bpls.scoring.results import rank_pairs
+from pymc_bpls.scoring.results import own_error, rank_pairs
 from pymc_bpls.scoring.scorer import Scorer, Warm, score_pool
 from pymc_bpls.scoring.settings import Settings
 from pymc_bpls.selftraining.class_balance import ClassBalance
@@ -185,6 +185,7 @@ class Run:
     ) -> tuple[list[dict[str, Any]], Labeled]:
         """The entries of the chosen places of the ranking, and D with their rows."""
         number = self.history.steps[-1]["round"] + 1 if self.history.steps else 1
+        error = own_error(scores)
         steps, labeled = [], self.labeled
         for place in chosen:
             candidate, code = pairs[place]
@@ -199,6 +200,7 @@ class Run:
                     "gap": float(score - others.max()) if len(others) else np.nan,
                     "round": number,
                     "n_labeled": len(labeled),
+                    **({} if error is None else {"own_error": error}),
                     **_decided_by(scores, int(candidate), int(code)),
                 }
             )

@@ -7,7 +7,7 @@
 | `/curve` | what is known of the model with `n_pseudo` pseudo-labels; 0 is the supervised baseline |
 | `/members` | of a set: dim θ of each member, log p(D) and which one predicts along the run |
 | `/final`, `/unconstrained` | the last mode, by variable and in θ |
-| `/labeled` | D: rows, labels and weights, the pseudo-labeled rows last |
+| `/labeled` | D: rows, labels and weights, the pseudo-labeled rows last; attrs: all classes in the model's order, as text |
 | `/held_out`, `/test` | labeled rows that a stop rule held out; test rows, and whether the first and the last model are right |
 | `/state` | where the next round starts from: the mode that refits share, or Gaussians by `k`; attrs: the random generator |
 
@@ -35,6 +35,7 @@ from pymc_bpls.selftraining.ending import Ending
 from pymc_bpls.selftraining.held_out import HeldOut
 from pymc_bpls.selftraining.history import History
 from pymc_bpls.selftraining.verdict import say_verdict
+from pymc_bpls.text.attributes import strings
 
 #: Of the layout; 1 added itself, `stop_kind`, `stop_rule` and `rule`.
 VERSION = 1
@@ -159,7 +160,8 @@ class SavedRun:
 class RunTables:
     """A run as a figure or a summary shows it, which needs no model.
 
-    `labels` are those of the labeled rows that the run started from; `theta` is the last mode, of `parameters`.
+    `labels` are those of the labeled rows that the run started from, `classes` those of the model in its order; `theta` is the
+    last mode, of `parameters`. Of a set `rule` and `members` are the names.
     """
 
     criterion: str
@@ -169,10 +171,13 @@ class RunTables:
     history: xr.Dataset
     curve: xr.Dataset
     labels: np.ndarray
+    classes: np.ndarray
     n_test: int
     n_held_out: int
     theta: np.ndarray
     parameters: tuple[str, ...]
+    rule: str | None
+    members: tuple[str, ...]
 
 
 def is_run(value: Any) -> TypeGuard[xr.DataTree]:
@@ -232,10 +237,13 @@ def read_tables(run: xr.DataTree) -> RunTables:
         history=history,
         curve=run["curve"].to_dataset(),
         labels=labels[: len(labels) - history.sizes["step"]],
+        classes=_read_classes(labels, strings(run["labeled"].attrs.get("classes", []))),
         n_test=run["test"].sizes["row"] if "test" in run else 0,
         n_held_out=run["held_out"].sizes["row"] if "held_out" in run else 0,
         theta=run["unconstrained"]["mode"].to_numpy(),
         parameters=tuple(run["unconstrained"]["parameter"].to_numpy().tolist()),
+        rule=str(run.attrs["rule"]) if "rule" in run.attrs else None,
+        members=tuple(run["members"]["member"].to_numpy().tolist()) if "members" in run else (),
     )
 
 
@@ -246,11 +254,13 @@ def history_dataset(history: History, problem: Problem) -> xr.Dataset:
     }
     labels = problem.classes.names[table.pop("code")]
     members = [step["decided_by"] for step in history.steps if "decided_by" in step]
+    errors = np.array([step.get("own_error", np.nan) for step in history.steps])
     dataset = xr.Dataset(
         {
             "candidate": ("step", table.pop("candidate")),
             "pseudo_label": ("step", labels),
             **{name: ("step", values) for name, values in table.items()},
+            **({"own_error": ("step", errors)} if np.isfinite(errors).any() else {}),
             **({"decided_by": ("step", np.array(members))} if members else {}),
         },
         coords={"step": np.arange(1, len(history.steps) + 1)},
@@ -286,7 +296,17 @@ def _labeled_dataset(labeled: Labeled, problem: Problem) -> xr.Dataset:
     return xr.Dataset(
         {"label": ("row", problem.classes.names[labeled.codes]), "weight": ("row", labeled.weights)},
         coords={"row": labeled.positions, problem.index_name: ("row", index)},
+        attrs={"classes": [str(name) for name in problem.classes.names]},
     )
+
+
+def _read_classes(labels: np.ndarray, texts: list[str]) -> np.ndarray:
+    """The classes in the order of `texts`, which name them all, or else those that occur, sorted; text where none occurs."""
+    occurring = np.unique(labels)
+    named = {str(name): name for name in occurring}
+    if not named.keys() <= set(texts):
+        return occurring
+    return np.array([named.get(text, text) for text in texts], dtype=object)
 
 
 def _rows_dataset(rows: HeldOut, problem: Problem) -> xr.Dataset:
@@ -370,7 +390,7 @@ def _read_members(run: xr.DataTree) -> RunMembers | None:
 
 def _read_history(run: xr.DataTree, problem: Problem) -> History:
     steps, curve = run["history"].to_dataset(), run["curve"].to_dataset()
-    names = [name for name in (*_STEP, "decided_by") if name in steps]
+    names = [name for name in (*_STEP, "own_error", "decided_by") if name in steps]
     columns = {name: steps[name].to_numpy().tolist() for name in names}
     columns["code"] = problem.codes(steps["pseudo_label"].to_numpy()).tolist()
     entries = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
