@@ -130,13 +130,12 @@ def _say_ties(scores: xr.Dataset, values: np.ndarray) -> list[str]:
     if len(finite) < 2:
         return []
     if error is None:
-        lead = finite[-1] - finite[-2]
-        if scores.attrs["criterion"] not in LAPLACE or lead >= _CLEAR_LEAD:
+        lead, attrs = finite[-1] - finite[-2], scores.attrs
+        if attrs["criterion"] not in LAPLACE or lead >= _CLEAR_LEAD:
             return []
-        return [
-            f"The best is {_numbers(np.array([lead]))[0]} ahead, which may be less than scores are off: "
-            'labels="all" estimates that from class sums, and audit measures it.'
-        ]
+        sums = "log_ppp" in scores and "rule" not in attrs and attrs["approximation"] == "laplace"
+        ways = 'labels="all" estimates that from class sums, and audit measures it' if sums else "audit measures that"
+        return [f"The best is {_numbers(np.array([lead]))[0]} ahead, which may be less than scores are off: {ways}."]
     tied = int((np.nanmax(values) - values < error).sum())
     by = f"the error of a difference by class sums ({error:.2g})"
     if tied < 2:

@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 
 import pymc_bpls as bpls
+from pymc_bpls.audit.along_sentences import say_reliability
 
 QUIET = {"progressbar": False}
 
@@ -157,3 +158,16 @@ def test_nuts_takes_over_where_importance_sampling_is_not_to_be_trusted(small):
         return replace(Psis(False, 400, 0)(*arguments), reasons=["k-hat of the importance weights is 0.9"])
 
     assert PsisElseNuts(doubtful, nuts)(*where).source == "100 draws of NUTS"
+
+
+def test_rounds_whose_candidates_are_mostly_flagged_are_not_called_reliable():
+    rounds = xr.Dataset(
+        {
+            "reliable": ("step", [1, 1]),
+            "n_compared": (("step", "criterion"), [[151.0, 151.0], [150.0, 150.0]]),
+            "n_unflagged": (("step", "criterion"), [[5.0, 5.0], [140.0, 140.0]]),
+        }
+    )
+    text = say_reliability(rounds, [])
+    assert text == "The reference has no fault of its own in all 2 audited rounds, and most candidates are flagged in 1 of 2."
+    assert say_reliability(rounds.isel(step=[1]), []) == "The reference is reliable in the audited round."

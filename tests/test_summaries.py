@@ -137,3 +137,4 @@ def test_a_close_choice_is_said_to_be_one(small, run):
     assert f"Choices were ahead of the next best row by {gaps:.2g} (median)." in str(bpls.summary(run))
     assert "ahead, which may be less than scores are off" in str(bpls.summary(small.score()))
     assert "which may be less" not in str(bpls.summary(small.score("probability")))
+    assert "less than scores are off: audit measures that." in str(bpls.summary(small.score(approximation="ep")))

@@ -9,6 +9,8 @@ from scipy.stats import linregress, t
 from pymc_bpls.text.numbers import plus_minus
 
 _FEWEST_FOR_SLOPE = 3
+#: Of the compared: below it a round's reference is not called reliable.
+_LEAST_UNFLAGGED = 0.5
 #: Instead of `say_ends`, where there is nothing to compare with.
 INTERRUPTED = "Interrupted before exact selection was run, so that the last models are not compared."
 
@@ -18,7 +20,11 @@ def say_reliability(along: xr.Dataset, reasons: list[str]) -> str:
     n, bad = along.sizes["step"], int((along["reliable"] == 0).sum())
     if bad:
         return f"Not reliable: the reference is doubtful in {bad} of {n} audited rounds ({reasons[0]})."
-    return f"The reference is reliable in {'the audited round' if n == 1 else f'all {n} audited rounds'}."
+    where = "the audited round" if n == 1 else f"all {n} audited rounds"
+    flagged = int((along["n_unflagged"] < _LEAST_UNFLAGGED * along["n_compared"]).any("criterion").sum())
+    if flagged:
+        return f"The reference has no fault of its own in {where}, and most candidates are flagged in {flagged} of {n}."
+    return f"The reference is reliable in {where}."
 
 
 def say_growth(along: xr.Dataset) -> str:
