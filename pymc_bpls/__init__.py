@@ -15,6 +15,7 @@ from pymc_bpls.errors import (
     ModeError,
     ModelError,
     RowError,
+    SizeError,
 )
 from pymc_bpls.model.labels import encode_labels
 from pymc_bpls.model.prior_sets import prior_set
@@ -59,6 +60,7 @@ __all__ = [
     "NoGain",
     "Penalised",
     "RowError",
+    "SizeError",
     "StopRule",
     "SumRule",
     "Threshold",

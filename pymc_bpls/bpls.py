@@ -20,7 +20,7 @@ from pymc_bpls.model.table import check_classes
 from pymc_bpls.montecarlo.other_modes import other_modes
 from pymc_bpls.scoring.engines import EngineForEachD, OneEngine
 from pymc_bpls.scoring.one_model import ModelScorer
-from pymc_bpls.selector import PseudoLabelSelector
+from pymc_bpls.selector import PseudoLabelSelector, working
 from pymc_bpls.summaries import summarise_problem
 from pymc_bpls.text.summary import Summary
 
@@ -181,8 +181,13 @@ class BPLS(PseudoLabelSelector):
         """Fits of this model, log-likelihoods of its rows and refits of its candidates, for D as it is labeled."""
         return self._scorer.engines.of(self._problem.labeled).engine
 
-    def fit(self) -> LaplaceFit:
+    def fit(self, *, progressbar: bool = True) -> LaplaceFit:
         """The verified mode of the log-posterior given the labeled rows, and its Hessian.
+
+        Parameters
+        ----------
+        progressbar : bool, default True
+            Whether a line says what is going on, where that takes more than three seconds.
 
         Returns
         -------
@@ -193,8 +198,9 @@ class BPLS(PseudoLabelSelector):
         ModeError
             There is no trustworthy mode: the parameters to blame are named.
         """
-        mode = self._scorer.fit(self._problem.labeled).mode
-        self._warn_of_modes()
+        with working("fit", progressbar):
+            mode = self._scorer.fit(self._problem.labeled).mode
+            self._warn_of_modes()
         parameters = self._problem.density.parameters
         evidence = mode.log_integral if self._problem.proper else None
         return as_fit(mode, parameters.named(mode.theta), parameters.labels, evidence)

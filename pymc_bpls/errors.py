@@ -36,6 +36,10 @@ class CriterionError(BPLSError):
     """The criterion is not defined for this model or this call."""
 
 
+class SizeError(BPLSError):
+    """The model and its table take more memory than there is: what is too large is named, with its size."""
+
+
 class DataUnavailableError(BPLSError):
     """A data set can be neither read nor fetched here."""
 

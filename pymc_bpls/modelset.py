@@ -16,7 +16,7 @@ from pymc_bpls.model.density import Parameters
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.rules.model_rules import GammaMaximin, ModelRule
 from pymc_bpls.scoring.members import BEST, SetScorer, in_the_name_of
-from pymc_bpls.selector import PseudoLabelSelector
+from pymc_bpls.selector import PseudoLabelSelector, working
 from pymc_bpls.selftraining.history import History
 from pymc_bpls.selftraining.saved_run import RunMembers
 from pymc_bpls.text.summary import Summary
@@ -109,15 +109,21 @@ class ModelSet(PseudoLabelSelector):
         for member in self.members.values():
             member._warn_of_modes()
 
-    def fit(self) -> LaplaceFit:
+    def fit(self, *, progressbar: bool = True) -> LaplaceFit:
         """The fit of the member that predicts; `members[name].fit()` is that of another.
+
+        Parameters
+        ----------
+        progressbar : bool, default True
+            As in `BPLS.fit`.
 
         Returns
         -------
         LaplaceFit
         """
-        predicts = self._scorer.fit(self._problem.labeled).predicts
-        return list(self.members.values())[predicts].fit()
+        with working("fit", progressbar):
+            predicts = self._scorer.fit(self._problem.labeled).predicts
+            return list(self.members.values())[predicts].fit()
 
     @property
     def _model_rule(self) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -12,11 +13,12 @@ import xarray as xr
 
 from pymc_bpls.arguments import check
 from pymc_bpls.audit.along import ALONG, AuditAlong, audit_track
-from pymc_bpls.audit.forms import AUDITED, read_forms
+from pymc_bpls.audit.forms import AUDITED, Form, read_forms
 from pymc_bpls.audit.make import Bench, make_audit, nothing_to_audit
 from pymc_bpls.audit.report import Audit
 from pymc_bpls.audit.track import read_track
 from pymc_bpls.audit.truth import labels_of, read_exact
+from pymc_bpls.compute.memory import refused_when_exhausted
 from pymc_bpls.errors import ApproximationError, CriterionError, ModeError, RowError
 from pymc_bpls.model.density import Parameters
 from pymc_bpls.model.problem import Problem
@@ -39,9 +41,10 @@ from pymc_bpls.selftraining.resuming import (
     label_rule_again,
     weight_again,
 )
-from pymc_bpls.selftraining.run import Plan, Run, progress, read_test
+from pymc_bpls.selftraining.run import Plan, Run, read_test
 from pymc_bpls.selftraining.saved_run import RunMembers, RunSettings, generator_at, read_run, write_run
 from pymc_bpls.selftraining.stop_rules import Stop, read_rules, rows_to_hold_out
+from pymc_bpls.text.progress import Tell, progress
 from pymc_bpls.text.summary import Summary
 
 
@@ -105,7 +108,8 @@ class PseudoLabelSelector(ABC):
         """
         table = self._problem.table
         positions = np.arange(len(table.codes)) if rows is None else self._problem.positions(rows, "rows=")
-        log_p = self._scorer.log_probabilities(self._scorer.fit(self._problem.labeled), positions)
+        with working("probabilities", False):
+            log_p = self._scorer.log_probabilities(self._scorer.fit(self._problem.labeled), positions)
         return xr.DataArray(
             np.exp(log_p),
             dims=("row", "class"),
@@ -125,6 +129,7 @@ class PseudoLabelSelector(ABC):
         labels: str | LabelRule = "predicted",
         random_seed: int | np.random.Generator | None = None,
         chunk_bytes: int | None = None,
+        progressbar: bool = True,
     ) -> xr.Dataset:
         """Score every candidate, each with a refit of its own where the criterion asks for one.
 
@@ -150,6 +155,8 @@ class PseudoLabelSelector(ABC):
             For `criterion="random"`.
         chunk_bytes : int, optional
             Memory for the refits that are done together, 256 MiB by default.
+        progressbar : bool, default True
+            Whether a line says what is going on, where that takes more than three seconds.
 
         Returns
         -------
@@ -192,9 +199,10 @@ class PseudoLabelSelector(ABC):
             scorer = scorer.with_memory(chunk_bytes)
         labeled, candidates = self._problem.labeled, self._problem.table.candidates
         some = candidates if len(candidates) else labeled.positions[:1]
-        fit = scorer.fit(labeled, centre_of=settings.centre_of)
-        scores, _ = score_pool(scorer, settings, fit, some)
-        self._warn_of_modes()
+        with working(f"score by {settings.criterion.name}", progressbar):
+            fit = scorer.fit(labeled, centre_of=settings.centre_of)
+            scores, _ = score_pool(scorer, settings, fit, some)
+            self._warn_of_modes()
         scores = scores.isel(candidate=slice(len(candidates)))
         return scores.assign_attrs(
             criterion=settings.criterion.name,
@@ -284,7 +292,8 @@ class PseudoLabelSelector(ABC):
             table = table.without(test_set.positions)
         start = self._problem.labeled if held_out is None else self._problem.labeled.without(held_out.positions)
         run = Run(scorer, settings, plan, start, table.candidates, History())
-        self._warn_of_modes()
+        with working("self-training", progressbar):
+            self._warn_of_modes()
         made_by = RunSettings(
             settings.criterion.name,
             approximation,
@@ -394,6 +403,7 @@ class PseudoLabelSelector(ABC):
         nuts_sampler: str | None = None,
         absolute: bool = True,
         random_seed: int | np.random.Generator | None = None,
+        progressbar: bool = True,
         **sample_kwargs: Any,
     ) -> xr.DataTree:
         """The exact criterion of every candidate, from one run on p(D | θ)^k π(θ) (Theorem 2: k = 2, Theorem 1: k = 1).
@@ -411,6 +421,8 @@ class PseudoLabelSelector(ABC):
         absolute : bool, default True
             Also log Z_2 − log Z_1 (or log Z_1), which takes a second run on the ordinary posterior for "ppp".
         random_seed : int or numpy Generator, optional
+        progressbar : bool, default True
+            As in `score`; it takes the place of the sampler's own.
 
         Returns
         -------
@@ -449,9 +461,11 @@ class PseudoLabelSelector(ABC):
         by = find_method(method, draws, tune, chains, nuts_sampler, absolute, rng, **sample_kwargs)
         self._needs_candidates()
         labeled, candidates = self._problem.labeled, self._problem.table.candidates
-        fit = self._scorer.fit(labeled, centre_of="vi")
-        options = label_options(self._scorer, find_rule(labels), fit, candidates)
-        return warn_if_unreliable(exact_tree(self._scorer, labeled, chosen, by, options, rng))
+        with working(f"exact {chosen.name}", progressbar):
+            fit = self._scorer.fit(labeled, centre_of="vi")
+            options = label_options(self._scorer, find_rule(labels), fit, candidates)
+            tree = exact_tree(self._scorer, labeled, chosen, by, options, rng)
+        return warn_if_unreliable(tree)
 
     def audit(
         self,
@@ -461,6 +475,7 @@ class PseudoLabelSelector(ABC):
         labels: str | LabelRule = "predicted",
         top: int = 5,
         random_seed: int | np.random.Generator | None = None,
+        progressbar: bool = True,
         **exact_kwargs: Any,
     ) -> Audit:
         """Compare criteria with the exact log PPP: which of them choose well for this model and these data.
@@ -479,6 +494,8 @@ class PseudoLabelSelector(ABC):
         top : int, default 5
             How many of the best are compared as a set.
         random_seed : int or numpy Generator, optional
+        progressbar : bool, default True
+            As in `exact`.
         **exact_kwargs
             As in `exact`: `method`, `draws`, `tune`, `chains`, `nuts_sampler`, …
 
@@ -508,9 +525,21 @@ class PseudoLabelSelector(ABC):
         if exact is not None and exact_kwargs:
             raise CriterionError(f"exact= is given, and so is {', '.join(exact_kwargs)}=. Leave one of them out.")
         check(top=top, random_seed=random_seed)
-        rng = np.random.default_rng(random_seed)
-        labeled, candidates = self._problem.labeled, self._problem.table.candidates
         self._needs_candidates()
+        with working("audit", progressbar):
+            return self._audit(forms, exact, labels, top, np.random.default_rng(random_seed), exact_kwargs)
+
+    def _audit(
+        self,
+        forms: Sequence[Form],
+        exact: Any,
+        labels: str | LabelRule,
+        top: int,
+        rng: np.random.Generator,
+        exact_kwargs: Mapping[str, Any],
+    ) -> Audit:
+        """The audit, its arguments being read."""
+        labeled, candidates = self._problem.labeled, self._problem.table.candidates
         lost = None
         try:
             fit = self._scorer.fit(labeled)
@@ -581,7 +610,7 @@ class PseudoLabelSelector(ABC):
         forms = read_forms(criteria)
         check(every=every, random_seed=random_seed)
         rng = np.random.default_rng(random_seed)
-        method = find_method("psis, else nuts", draws, tune, chains, nuts_sampler, self._by_level, rng, progressbar=False)
+        method = find_method("psis, else nuts", draws, tune, chains, nuts_sampler, self._by_level, rng)
         track, seed = read_track(run, self._scorer, labels), int(rng.integers(2**31))
         return audit_track(track, forms, method, every, seed, progressbar)
 
@@ -597,7 +626,7 @@ class PseudoLabelSelector(ABC):
         total = len(run.candidates)
         if run.plan.rounds is not None:
             total = min(total, run.plan.rounds * run.plan.batch_size)
-        with progress(total, run.scorer, progressbar) as tell:
+        with working("self-training", progressbar, total) as tell:
             ending = run.go(tell)
         return write_run(run.saved(made_by, ending, self._run_members), self._problem, self._parameters_of(run.history))
 
@@ -614,6 +643,13 @@ class PseudoLabelSelector(ABC):
     def _parameters_of(self, history: History) -> Parameters:
         """Of the model that predicts last."""
         return self._problem.density.parameters
+
+
+@contextmanager
+def working(words: str, progressbar: bool, total: int | None = None) -> Iterator[Tell]:
+    """Long work: a line says what is going on, and what runs out of memory is refused in words."""
+    with progress(words, progressbar, total) as tell, refused_when_exhausted(words[0].upper() + words[1:]):
+        yield tell
 
 
 def _for_runs(settings: Settings) -> Settings:

@@ -114,6 +114,7 @@ class Predictive:
 
         if self.by_few_predictors is None:
             return average(at_theta, error_of, len(q.mean), len(positions), _MOST_OF_THETA)
+        self.by_few_predictors.keep(positions)
         arrays = self._predictors(self.by_few_predictors, q, positions)
 
         def at_predictors(z: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -64,7 +64,8 @@ def average(
     """
     sequences = [qmc.Sobol(dimension, rng=np.random.default_rng(seed)) for seed in range(REPLICATES)]
     rows, log_means = np.arange(n), np.empty(0)
-    for step in range(1, max(1, most // (REPLICATES * _AT_ONCE)) + 1):
+    steps = max(1, most // (REPLICATES * _AT_ONCE))
+    for step in range(1, steps + 1):
         points = np.stack([norm.ppf(sequence.random(_AT_ONCE // 2)) for sequence in sequences])
         more = np.moveaxis(log_mean_at(np.concatenate([points, -points], axis=1), rows), 1, 0)
         if step == 1:

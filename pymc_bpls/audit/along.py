@@ -17,10 +17,11 @@ from pymc_bpls.audit.report import Audit, Report
 from pymc_bpls.audit.steps import audit_step
 from pymc_bpls.audit.track import Track
 from pymc_bpls.montecarlo.references import Method
-from pymc_bpls.selftraining.run import Run, progress
+from pymc_bpls.selftraining.run import Run
 from pymc_bpls.selftraining.saved_run import history_dataset
 from pymc_bpls.text.attributes import strings
 from pymc_bpls.text.numbers import plus_minus, with_interval
+from pymc_bpls.text.progress import progress
 
 #: What is audited along a run by default.
 ALONG = ("ppp", "ppp[ep]", "ppp[vi]", "ibpls")
@@ -73,7 +74,7 @@ def audit_track(track: Track, forms: Sequence[Form], method: Method, every: int,
     rounds: list[xr.Dataset] = []
     audits: list[Audit] = []
     exact = None
-    with progress(len(steps) + track.run.n_added, track.scorer, progressbar, "auditing the run") as tell:
+    with progress("auditing the run", progressbar, len(steps) + track.run.n_added) as tell:
         try:
             for step in steps:
                 audit, kept = audit_step(track, forms, method, step, seed)

@@ -25,6 +25,7 @@ from pymc_bpls.scoring.fitted import Fitted, ModelFit
 from pymc_bpls.scoring.results import Pairs
 from pymc_bpls.scoring.scorer import Scorer, score_pool
 from pymc_bpls.scoring.settings import LAPLACE, find_settings
+from pymc_bpls.text.progress import stage
 
 _LEAST_SIGNAL = 2.0
 
@@ -123,7 +124,8 @@ def make_audit(bench: Bench, forms: Sequence[Form]) -> Audit:
         warnings.simplefilter("ignore", BPLSWarning)
         for form in forms:
             try:
-                scores[form.label] = bench.scored(form)
+                with stage(f"scores by {form.label}"):
+                    scores[form.label] = bench.scored(form)
             except BPLSError as error:
                 refused[form.label] = str(error)
         if "ppp" in scores:

@@ -22,6 +22,8 @@ import jax
 import numpy as np
 
 from pymc_bpls.compute.library import Store
+from pymc_bpls.compute.memory import refused_when_exhausted
+from pymc_bpls.text.progress import stage
 
 Kernel = Callable[..., Any]
 _PLAIN = (bool, int, float, str, type(None))
@@ -53,12 +55,8 @@ class Compilation:
 
 @dataclass
 class Compiler:
-    """Runs kernels, and keeps the record of what was compiled in `log`.
+    """Runs kernels, and keeps the record of what was compiled in `log`."""
 
-    `announce` is called with a sentence before each compilation.
-    """
-
-    announce: Callable[[str], None] | None = None
     log: list[Compilation] = field(default_factory=list)
 
     def __call__(self, kernel: Kernel, structure: Structure, *arrays: Any, **static: Any) -> Any:
@@ -68,6 +66,8 @@ class Compiler:
         ------
         TypeError
             The kernel is no function of a module, or a static argument is neither a number nor a name.
+        SizeError
+            It takes more memory than there is.
         """
         code = (kernel, tuple(sorted(static.items())))
         compiled = structure.store.functions.get(code)
@@ -77,16 +77,16 @@ class Compiler:
             compiled = structure.store.functions.setdefault(code, function)
         arguments = (structure.shared, *arrays)
         shapes = tuple(leaf.shape for leaf in jax.tree.leaves(arguments))
-        if (code, shapes) in structure.store.seen:
-            return jax.tree.map(np.asarray, compiled(*arguments))
-        return jax.tree.map(np.asarray, self._first(compiled, arguments, code, shapes, structure.store))
+        with refused_when_exhausted(f'"{describe(*code)}"'):
+            if (code, shapes) in structure.store.seen:
+                return jax.tree.map(np.asarray, compiled(*arguments))
+            return jax.tree.map(np.asarray, self._first(compiled, arguments, code, shapes, structure.store))
 
     def _first(self, compiled: Callable[..., Any], arguments: Any, code: Any, shapes: Any, store: Store) -> Any:
         name = describe(*code)
-        if self.announce is not None:
-            self.announce(f"compiling: {name}")
         start = time.perf_counter()
-        result = jax.block_until_ready(compiled(*arguments))
+        with stage(f"compiling {name}"):
+            result = jax.block_until_ready(compiled(*arguments))
         self.log.append(Compilation(name, shapes, time.perf_counter() - start))
         store.seen.add((code, shapes))
         return result

@@ -20,11 +20,13 @@ from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.compiler import Compiler, Kernel
 from pymc_bpls.compute.threads import IN_TURN
 from pymc_bpls.engine import kernels
+from pymc_bpls.engine.design import Design
 from pymc_bpls.model.affine_maps import AffineMap
 from pymc_bpls.model.density import Density
 from pymc_bpls.model.table import Labeled
 
 _ROWS_AT_ONCE = 1024
+_DESIGN_BYTES = 2**28
 _AT_ONCE = (512, 2**14)
 _SPREADS = (1.0, 1.0, 10.0, 100.0)
 
@@ -95,21 +97,29 @@ class AffineRows:
         return self.density.structure.affine_map
 
     @cached_property
-    def design(self) -> tuple[np.ndarray, np.ndarray]:
-        """A_j = ∂η_j/∂θ (N, p, q) and b_j = η_j(0) (N, p), for all rows of the table."""
-        n = len(self.density.data[0])
-        size = min(_ROWS_AT_ONCE, 1 << (max(n, 2) - 1).bit_length())
+    def design(self) -> Design:
+        """A_j = ∂η_j/∂θ (p, q) and b_j = η_j(0) (p,) of the rows in use."""
+        n, p, q = len(self.density.data[0]), self.map.size, self.density.dimension
+        some_rows = 1 << (max(1, _DESIGN_BYTES // (8 * p * q)).bit_length() - 1)
+        size = min(_ROWS_AT_ONCE, some_rows, 1 << (max(n, 2) - 1).bit_length())
 
-        def some(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            return self._run(kernels.design, self.density.start, self.density.take(rows))
+        def make(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            def some(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+                return self._run(kernels.design, self.density.start, self.density.take(positions[rows]))
 
-        return map_rows(some, n, (size, size), IN_TURN)
+            return map_rows(some, len(positions), (size, size), IN_TURN)
+
+        return Design.empty(make, n, p, q)
+
+    def keep(self, positions: np.ndarray) -> None:
+        """Make the design of these rows at once, of which `block` then takes some."""
+        self.design.keep(positions)
 
     def block(self, positions: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> Block:
         """Rows of the table."""
-        matrix, offset = self.design
+        matrix, offset = self.design.take(positions)
         inputs = tuple(self.density.data[i][positions] for i in self.map.inputs)
-        return Block(matrix[positions], offset[positions], weights, codes, inputs)
+        return Block(matrix, offset, weights, codes, inputs)
 
     def labeled_block(self, labeled: Labeled, k: float = 1.0) -> Block:
         """D, its weights times k."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.compiler import Compiler, Kernel
+from pymc_bpls.compute.memory import ask_memory
 from pymc_bpls.compute.threads import IN_TURN, for_matrices_of
 from pymc_bpls.engine import kernels
 from pymc_bpls.engine.affine_rows import AffineRows
@@ -22,10 +23,13 @@ from pymc_bpls.errors import ModeError
 from pymc_bpls.model.density import Density
 from pymc_bpls.model.joint import joint_density
 from pymc_bpls.model.table import Labeled
+from pymc_bpls.text.progress import stage
 
 CHUNK_BYTES = 256 * 2**20
 _ROWS_AT_ONCE = 1024
 _PAIRS_AT_ONCE = 64
+_HESSIANS, _MATRICES = 10, 4
+_FEWER_ROWS = "Label fewer rows, or leave out what makes rows depend on each other"
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,16 @@ class Engine:
         return None if self.affine_rows is None else find_separable(self.affine_rows)
 
     def for_whole(self, labeled: Labeled) -> Engine:
-        """Where rows depend on each other: an engine whose density takes D as a whole, and the other rows beside it."""
+        """Where rows depend on each other: an engine whose density takes D as a whole, and the other rows beside it.
+
+        Raises
+        ------
+        SizeError
+            A matrix over D's rows would not fit.
+        """
+        joint, n = self.density.joint, len(labeled)
+        if joint is not None and 2 in joint.axes.values():
+            ask_memory(f"A matrix over {n:,} rows of D, with what is made of it,", _MATRICES * 8 * (n + 1) ** 2, _FEWER_ROWS)
         return replace(self, density=joint_density(self.density, labeled), route=Route())
 
     def fit(
@@ -138,6 +151,8 @@ class Engine:
 
     def derivatives(self, labeled: Labeled, *, k: float = 1, prior: bool = True) -> Derivatives:
         """S = k ℓ_D [+ log π] with its derivatives: a function of θ (q,) that returns S(θ), ∇S (q,) and −∇²S (q, q)."""
+        q = self.density.dimension
+        ask_memory(f"The Hessian of {q:,} parameters, with what is made of it,", _HESSIANS * 8 * q * q)
         if self.affine_rows is not None:
             return self.affine_rows.derivatives(self.affine_rows.labeled_block(labeled, k), prior)
         rows = self.density.labeled_rows(labeled, k)
@@ -229,17 +244,23 @@ class Engine:
         if not lost.size:
             return refits
         refits = Refits(*(np.array(values) for values in vars(refits).values()))
-        for i in lost:
-            pair, values = (int(positions[i]), int(codes[i])), np.full(4, np.nan)
-            try:
-                mode = self.fit(shared.labeled, shared.start.theta, k=shared.k, prior=shared.prior, extra=pair)
-            except ModeError:
-                pass
-            else:
-                values = np.array([*self.terms(mode.theta, shared.labeled, *pair), mode.log_det])
-                refits.theta[i], refits.converged[i] = mode.theta, True
-            refits.log_lik_labeled[i], refits.log_lik_pseudo[i], refits.log_prior[i], refits.log_det[i] = values
+        with stage("refits one by one", len(lost)) as tell:
+            for i in lost:
+                self._refit_alone(refits, shared, int(i), (int(positions[i]), int(codes[i])))
+                tell(1)
         return refits
+
+    def _refit_alone(self, refits: Refits, shared: Shared, i: int, pair: tuple[int, int]) -> None:
+        """The entries of one candidate, which stay NaN where it has no mode."""
+        values = np.full(4, np.nan)
+        try:
+            mode = self.fit(shared.labeled, shared.start.theta, k=shared.k, prior=shared.prior, extra=pair)
+        except ModeError:
+            pass
+        else:
+            values = np.array([*self.terms(mode.theta, shared.labeled, *pair), mode.log_det])
+            refits.theta[i], refits.converged[i] = mode.theta, True
+        refits.log_lik_labeled[i], refits.log_lik_pseudo[i], refits.log_prior[i], refits.log_det[i] = values
 
     def terms(self, theta: np.ndarray, labeled: Labeled, position: int, code: int) -> tuple[float, float, float]:
         """ℓ_D, ℓ_i and log π at θ (q,) of a candidate i with a class."""

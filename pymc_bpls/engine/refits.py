@@ -8,12 +8,14 @@ any mode (`verification`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.compiler import Compiler
+from pymc_bpls.compute.memory import ask_memory
 from pymc_bpls.compute.threads import IN_TURN
 from pymc_bpls.engine import kernels
 from pymc_bpls.engine.affine_rows import AffineRows, Objective
@@ -21,6 +23,7 @@ from pymc_bpls.engine.chords import refit_chunk
 from pymc_bpls.engine.mode import Mode
 from pymc_bpls.model.density import Density
 from pymc_bpls.model.table import Labeled
+from pymc_bpls.text.progress import stage
 
 _SMALLEST_CHUNK, _LARGEST_CHUNK = 32, 1024
 _AUTODIFF_WORK, _AFFINE_WORK = 2**18, 2**20
@@ -62,7 +65,8 @@ def refit_affine(model: AffineRows, shared: Shared, positions: np.ndarray, codes
         return ends.log_lik / shared.k, ends.pseudo, ends.log_prior, ends.log_det, ends.done, ends.theta
 
     size = chunk_size(model.density.dimension, block.flat.shape[0], len(positions), shared.chunk_bytes, _AFFINE_WORK)
-    return Refits(*map_rows(chunk, len(positions), (size, size), IN_TURN, padded=False))
+    model.keep(positions)
+    return _refitted(chunk, len(positions), size, padded=False)
 
 
 def refit_by_autodiff(density: Density, compiler: Compiler, shared: Shared, positions: np.ndarray, codes: np.ndarray) -> Refits:
@@ -75,12 +79,25 @@ def refit_by_autodiff(density: Density, compiler: Compiler, shared: Shared, posi
         return compiler(kernels.refits, density.structure, start, log_det, candidates, rows, k=shared.k, prior=shared.prior)
 
     size = chunk_size(density.dimension, len(shared.labeled.padded()), len(positions), shared.chunk_bytes, _AUTODIFF_WORK)
-    return Refits(*map_rows(chunk, len(positions), (size, size), IN_TURN))
+    return _refitted(chunk, len(positions), size, padded=True)
+
+
+def _refitted(chunk: Callable[[np.ndarray], tuple[np.ndarray, ...]], n: int, size: int, *, padded: bool) -> Refits:
+    """`chunk` of all pairs, so many at once."""
+    with stage("refits", n) as tell:
+
+        def told(pairs: np.ndarray) -> tuple[np.ndarray, ...]:
+            result = chunk(pairs)
+            tell(len(np.unique(pairs)))
+            return result
+
+        return Refits(*map_rows(told, n, (size, size), IN_TURN, padded=padded))
 
 
 def chunk_size(q: int, n_rows: int, n_pairs: int, chunk_bytes: int, work: int = _AUTODIFF_WORK) -> int:
     """How many of `n_pairs` with q parameters to refit together: a power of two, within `chunk_bytes`."""
     floats = 6 * q * q + 6 * n_rows * q
+    ask_memory(f"The refit of a candidate with {q:,} parameters and {n_rows:,} rows of D", 8 * floats)
     by_memory = max(1, chunk_bytes // (8 * floats))
     by_work = max(_SMALLEST_CHUNK, min(_LARGEST_CHUNK, work // q**2))
     by_pairs = max(_SMALLEST_CHUNK, 1 << (n_pairs - 1).bit_length())

@@ -26,6 +26,7 @@ from pymc_bpls.model.density import held_constant
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.model.slicing import remake, rows_graph, table_graph
 from pymc_bpls.model.table import Labeled
+from pymc_bpls.text.progress import is_shown, stage
 
 MOST_RHAT, LEAST_ESS, LEAST_BFMI = 1.01, 400.0, 0.3
 _NAMED = 4
@@ -84,10 +85,15 @@ def _log_prior(problem: Problem, theta: Any) -> Any:
 
 
 def sample(problem: Problem, labeled: Labeled, k: int, **options: Any) -> Draws:
-    """Draws from p_k by `pm.sample(**options)`, and what speaks against them."""
-    with weighted_model(problem, labeled, k), _quiet():
+    """Draws from p_k by `pm.sample(**options)`, and what speaks against them; progress is told by our line."""
+    total = options["chains"] * (options["draws"] + options["tune"])
+    named = f"sampling p(D | θ){'²' if k == 2 else ''} π(θ) by NUTS"
+    with weighted_model(problem, labeled, k), _quiet(), stage(named, total) as tell:
+        options = {"compute_convergence_checks": False, **options, "progressbar": False}
+        if is_shown() and options.get("nuts_sampler", "pymc") == "pymc":
+            options.setdefault("callback", lambda **_: tell(1))
         try:
-            trace = pm.sample(compute_convergence_checks=False, **options)
+            trace = pm.sample(**options)
         except (ImportError, ValueError, RuntimeError, KeyError, TypeError) as error:
             raise BPLSError(
                 f"Sampling failed with {type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}. "

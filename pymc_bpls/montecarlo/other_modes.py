@@ -10,6 +10,7 @@ from pymc_bpls.engine.mode import Mode
 from pymc_bpls.errors import ModeError
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.montecarlo.averages import Weighted
+from pymc_bpls.text.progress import stage
 
 _STARTS, _RADIUS = 6, 2.0
 _SAME = 1e-2
@@ -21,13 +22,16 @@ def find_modes(engine: Engine, labeled: Labeled, k: int) -> list[Mode]:
     rng = np.random.default_rng(0)
     start = engine.density.start
     modes: list[Mode] = []
-    for offset in np.vstack([np.zeros(len(start)), rng.uniform(-_RADIUS, _RADIUS, size=(_STARTS, len(start)))]):
-        try:
-            mode = engine.fit(labeled, start + offset, k=k)
-        except ModeError:
-            continue
-        if all(_distance(other, mode.theta[None])[0] > _SAME for other in modes):
-            modes.append(mode)
+    offsets = np.vstack([np.zeros(len(start)), rng.uniform(-_RADIUS, _RADIUS, size=(_STARTS, len(start)))])
+    with stage("looking for other modes", len(offsets)) as tell:
+        for offset in offsets:
+            tell(1)
+            try:
+                mode = engine.fit(labeled, start + offset, k=k)
+            except ModeError:
+                continue
+            if all(_distance(other, mode.theta[None])[0] > _SAME for other in modes):
+                modes.append(mode)
     return modes
 
 

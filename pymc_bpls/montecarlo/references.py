@@ -26,6 +26,7 @@ from pymc_bpls.montecarlo.bridge import LogRatio, Proposal, bridge
 from pymc_bpls.montecarlo.nuts import LEAST_ESS, named_draws, sample
 from pymc_bpls.montecarlo.other_modes import unvisited_modes
 from pymc_bpls.montecarlo.psis import GOOD_K, importance_draws, log_densities
+from pymc_bpls.text.progress import stage
 
 _FEWEST_DRAWS = 50
 
@@ -84,6 +85,10 @@ class Psis:
     seed: int
 
     def __call__(self, problem: Problem, engine: Engine, labeled: Labeled, k: int) -> Reference:
+        with stage(f"{self.n:,} draws by importance sampling"):
+            return self._sampled(problem, engine, labeled, k)
+
+    def _sampled(self, problem: Problem, engine: Engine, labeled: Labeled, k: int) -> Reference:
         rng = np.random.default_rng(self.seed)
         draws, log_z, proposal = importance_draws(engine, labeled, k, proposals(engine, labeled, k), self.n, rng)
         reasons = _bad_k(draws.pareto_k) + _few_draws(self.n)

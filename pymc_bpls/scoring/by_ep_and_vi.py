@@ -22,6 +22,7 @@ from pymc_bpls.montecarlo.psis import log_evidence
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion
 from pymc_bpls.scoring.fitted import ModelFit
 from pymc_bpls.scoring.results import Pairs, largest_error
+from pymc_bpls.text.progress import stage
 
 _NO_MEAN_K = 1.0
 
@@ -43,9 +44,10 @@ def score_by_gaussian(
     assert k is not None
     needed = (1, 2) if name is not None and k == 2 else (k,)
     engine, labeled = fit.engine, fit.labeled
-    with for_matrices_of(engine.density.dimension):
+    with for_matrices_of(engine.density.dimension), stage(f'Gaussians by "{approximation}"'):
         fits = {each: APPROXIMATIONS[approximation].fit(engine, labeled, each, fit.mode, begin.get(each)) for each in needed}
-    averages = fit.predictive.mean_lik_of(fits[k], pairs.rows, pairs.codes)
+    with stage("averages over the Gaussian"):
+        averages = fit.predictive.mean_lik_of(fits[k], pairs.rows, pairs.codes)
     log_predictive, error = averages.log_mean, largest_error(averages.error)
     if name is None:
         return xr.Dataset({"score": pairs.variable(log_predictive)}, attrs=error), fits

@@ -11,6 +11,7 @@ from pymc_bpls.model.problem import Problem
 from pymc_bpls.scoring.criteria import ABSOLUTE, TERMS, Criterion
 from pymc_bpls.scoring.fitted import ModelFit
 from pymc_bpls.scoring.results import Pairs
+from pymc_bpls.text.progress import stage
 
 
 def score_by_laplace(
@@ -42,7 +43,8 @@ def _shared_mode(problem: Problem, criterion: Criterion, with_prior: bool, fit: 
             f'"{criterion.name}" is taken without the prior, and the density of "{child}" depends on "{parent}": '
             'dropping it would drop the model. Use a criterion with the prior, as "ppp".'
         )
-    return fit.engine.fit(fit.labeled, fit.mode.theta if begin is None else begin, k=criterion.k, prior=with_prior)
+    with stage("the mode that refits start from"):
+        return fit.engine.fit(fit.labeled, fit.mode.theta if begin is None else begin, k=criterion.k, prior=with_prior)
 
 
 def _absolute(criterion: Criterion, terms: xr.Dataset, mode: Mode, shared: Mode) -> dict[str, xr.DataArray]:

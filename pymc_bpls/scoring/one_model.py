@@ -27,6 +27,7 @@ from pymc_bpls.scoring.fitted import ModelFit
 from pymc_bpls.scoring.results import Pairs, finished, largest_error
 from pymc_bpls.scoring.scorer import ExactValues, Warm
 from pymc_bpls.scoring.settings import Settings
+from pymc_bpls.text.progress import stage
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ class ModelScorer:
         """The mode of ℓ_D + log π, or the centre of an approximation where there is none."""
         predictive = self.engines.of(labeled)
         try:
-            mode = predictive.engine.fit(labeled, start)
+            with stage(f"the mode of D ({len(labeled):,} rows)"):
+                mode = predictive.engine.fit(labeled, start)
         except ModeError:
             if centre_of is None:
                 raise

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 import xarray as xr
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pymc_bpls.arguments import ARGUMENTS, check, require
 from pymc_bpls.errors import BPLSError, CriterionError, LabelError, RowError, warn
@@ -256,25 +254,3 @@ def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, HeldOut | None]:
                 "Test on rows that carry -1 in the model."
             )
     return scorer, HeldOut(positions, problem.encode(labels, len(positions)))
-
-
-@contextmanager
-def progress(total: int, scorer: Scorer, shown: bool, doing: str = "self-training") -> Iterator[Callable[[int], None]]:
-    """A bar over pseudo-labels that also says what is being compiled."""
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        disable=not shown,
-        transient=False,
-    )
-    with bar:
-        task = bar.add_task(doing, total=total)
-        for compiler in scorer.compilers:
-            compiler.announce = lambda text: bar.update(task, description=text)
-        try:
-            yield lambda added: bar.update(task, advance=added, description=doing)
-        finally:
-            for compiler in scorer.compilers:
-                compiler.announce = None

@@ -1,0 +1,122 @@
+"""One line that says what is going on and for how long, for work that takes more than three seconds.
+
+A public method opens it by `progress`; whatever works below names its part by `stage`, and needs nothing to be handed down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib.util import find_spec
+from threading import Lock, Timer
+
+from rich.console import Console
+from rich.errors import LiveError
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+DELAY = 3.0
+Tell = Callable[[int], None]
+
+
+class _Count(ProgressColumn):
+    """How many of how many, where that is known."""
+
+    def render(self, task: Task) -> Text:
+        return Text("" if task.total is None else f"{task.completed:.0f}/{task.total:.0f}")
+
+
+class _Display:
+    """A bar with words, which appears when three seconds have passed, where there is somebody to see it."""
+
+    def __init__(self, words: str, total: int | None) -> None:
+        self.bar = Progress(
+            TextColumn("{task.description}", markup=False), BarColumn(), _Count(), TimeElapsedColumn(), console=make_console()
+        )
+        self.words, self.part = words, ""
+        self.task = self.bar.add_task(words, total=total)
+        self.lock, self.shown, self.done = Lock(), False, False
+        self.timer = Timer(DELAY, self._show)
+        self.timer.daemon = True
+        if can_show(self.bar.console):
+            self.timer.start()
+
+    def _show(self) -> None:
+        with self.lock:
+            if not self.done:
+                try:
+                    self.bar.start()
+                    self.shown = True
+                except LiveError:  # the user's own display is there, and rich allows one
+                    return
+
+    def name(self, part: str) -> None:
+        self.part = part
+        self.bar.update(self.task, description=f"{self.words}: {part}" if part else self.words)
+
+    def close(self) -> None:
+        self.timer.cancel()
+        with self.lock:
+            self.done = True
+            self.name("")
+            if self.shown:
+                self.bar.stop()
+
+
+_display: ContextVar[_Display | None] = ContextVar("_display", default=None)
+
+
+def make_console() -> Console:
+    """Where it is shown."""
+    return Console()
+
+
+def can_show(console: Console) -> bool:
+    """A terminal can, and a notebook where ipywidgets is there, without which rich warns instead; a file cannot."""
+    return (find_spec("ipywidgets") is not None) if console.is_jupyter else console.is_terminal
+
+
+@contextmanager
+def progress(words: str, shown: bool, total: int | None = None) -> Iterator[Tell]:
+    """Says what is going on while it lasts, and how many of `total` are done, of which the function that it gives is told.
+
+    Within another one it is a part of that.
+    """
+    if not shown or _display.get() is not None:
+        with stage(words, total) as tell:
+            yield tell
+        return
+    display = _Display(words, total)
+    token = _display.set(display)
+    try:
+        yield lambda n: display.bar.update(display.task, advance=n)
+    finally:
+        _display.reset(token)
+        display.close()
+
+
+@contextmanager
+def stage(words: str, total: int | None = None) -> Iterator[Tell]:
+    """Names a part of the work in the line that is shown, with how many of `total` are done; without a line, nothing."""
+    display = _display.get()
+    if display is None:
+        yield lambda n: None
+        return
+    before, done = display.part, 0
+
+    def tell(n: int) -> None:
+        nonlocal done
+        done += n
+        display.name(f"{words}, {done:,}" + ("" if total is None else f" of {total:,}"))
+
+    display.name(words)
+    try:
+        yield tell
+    finally:
+        display.name(before)
+
+
+def is_shown() -> bool:
+    """Whether somebody is told."""
+    return _display.get() is not None
