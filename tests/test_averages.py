@@ -147,7 +147,7 @@ def test_an_average_has_its_closed_form_within_its_error():
 def test_more_draws_go_to_rows_that_need_them():
     asked = []
     averages = means_of_probits(np.array([[1e-6], [9.0]]), np.array([0.0, -2.0]), 2**12, asked)
-    assert asked[0] == [0, 1] and len(asked) in (2, 4, 8) and all(rows == [1] for rows in asked[1:])
+    assert asked[0] == [0, 1] and len(asked) in (2, 4) and all(rows == [1] for rows in asked[1:])
     np.testing.assert_allclose(averages.log_mean[:, 0], norm.logcdf([0, -2 / np.sqrt(82)]), atol=5e-3)
 
 
