@@ -17,8 +17,10 @@ from pymc_bpls.errors import (
     RowError,
     SizeError,
 )
+from pymc_bpls.model.index import read_index
 from pymc_bpls.model.labels import encode_labels
 from pymc_bpls.model.prior_sets import prior_set
+from pymc_bpls.model.storing import save
 from pymc_bpls.modelset import ModelSet
 from pymc_bpls.plots.agreement import plot_agreement
 from pymc_bpls.plots.audit import plot_audit
@@ -73,6 +75,8 @@ __all__ = [
     "plot_scores",
     "plot_self_training",
     "prior_set",
+    "read_index",
+    "save",
     "simulate",
     "summary",
 ]

@@ -16,6 +16,7 @@ from pytensor.sparse import SparseTensorType
 
 from pymc_bpls.errors import LabelError, ModelError, RowError
 from pymc_bpls.model.density import Parameters, held_constant
+from pymc_bpls.model.index import as_index, is_one_value
 from pymc_bpls.model.jaxify import jaxify
 from pymc_bpls.model.labels import KNOWN
 from pymc_bpls.model.problem import Problem
@@ -58,16 +59,16 @@ def is_bambi(model: Any) -> bool:
     return bambi is not None and isinstance(model, bambi.Model)
 
 
-def from_bambi(model: Any, unlabeled: Any, classes: Any = None) -> BambiModel:
+def from_bambi(model: Any, unlabeled: Any, classes: Any = None, index: Any = None) -> BambiModel:
     """Build a `bambi.Model` where it is not built, and read what `BPLS` needs.
 
     Parameters
     ----------
     model : bambi.Model
-    unlabeled : mask of bool, or positions
+    unlabeled : mask of bool, positions, or names of the index
         Which rows are candidates; Bambi wants a valid label in each row, which is not used there.
-    classes : array_like, optional
-        The user's own classes.
+    classes, index : array_like, optional
+        The user's own classes, and index of the rows where it is not the frame's.
 
     Returns
     -------
@@ -105,7 +106,7 @@ def from_bambi(model: Any, unlabeled: Any, classes: Any = None) -> BambiModel:
             f'"{name}" takes its group effects from a sparse matrix, which cannot be taken row by row. '
             'Set bambi.config["SPARSE_DOT"] = False, then model.build().'
         )
-    if np.ndim(unlabeled) == 0:
+    if is_one_value(unlabeled):
         raise LabelError(
             f'Bambi wants a valid label in each row, so that no row of "{name}" can be marked with {unlabeled}. '
             "Give unlabeled rows any of its classes, and say which they are with unlabeled=mask."
@@ -115,8 +116,9 @@ def from_bambi(model: Any, unlabeled: Any, classes: Any = None) -> BambiModel:
             f'"{name}" has {n} rows and its data frame {len(model.data)}, since Bambi drops incomplete rows (dropna=True). '
             "Drop or impute them before giving the frame to Bambi."
         )
-    mask, _ = candidate_mask(unlabeled, np.empty(n), 0)
-    return BambiModel(built, name, _classes(response, model.data), model.data.index, mask, _reported(model))
+    names = model.data.index if index is None else as_index(index, "index=")
+    mask, _ = candidate_mask(unlabeled, np.empty(n), 0, names)
+    return BambiModel(built, name, _classes(response, model.data), names, mask, _reported(model))
 
 
 def _build(model: Any) -> pm.Model:

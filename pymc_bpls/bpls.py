@@ -14,6 +14,7 @@ from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.laplace_fit import LaplaceFit, as_fit
 from pymc_bpls.errors import CriterionError, ModelError, warn
+from pymc_bpls.model.index import is_list_of_rows
 from pymc_bpls.model.prior_sets import Variant
 from pymc_bpls.model.problem import declare
 from pymc_bpls.model.table import check_classes
@@ -43,13 +44,14 @@ class BPLS(PseudoLabelSelector):
     pool : mapping of str to array_like, optional
         New, unlabeled rows for each `pm.Data` container with a value a row, for a model declared on labeled rows only.
         Columns of a DataFrame are matched by name where the model's coords name them; rows are matched by position.
-    unlabeled : int, mask of bool, or positions, default −1
-        The label that marks a candidate, or which rows are candidates, by position, whatever their labels. Rows neither
-        labeled nor candidates are held out.
+    unlabeled : int, mask of bool, positions, or names of the index, default −1
+        The label that marks a candidate, or which rows are candidates, whatever their labels. Rows neither labeled nor
+        candidates are held out. Whole numbers are positions, a pandas Index always is names.
     classes : array_like, optional
         What the class codes stand for; for a distribution whose classes are unknown, the values of its labels.
-    index : array_like, optional
-        The user's index of the rows, by default from the model's coords and the pool's frame.
+    index : pandas.Index or array_like, optional
+        The user's index of the rows, of any kind, by default from the model's coords and the pool's frame. Results have it as
+        a coordinate of its name (`index_` before a name that results use themselves); `read_index` has it back as it was.
     predictor : {"map", "laplace"} or callable, default "map"
         Gives pseudo-labels: class probabilities at the mode, averaged over the Laplace approximation, or
         `predictor(positions)`, an array of shape (rows, classes).
@@ -105,12 +107,12 @@ class BPLS(PseudoLabelSelector):
             raise CriterionError(f'predictor="{predictor}" is unknown. Use "map", "laplace" or a callable.')
         variant = model if isinstance(model, Variant) else None
         model = model if variant is None else variant.model
-        bambi = from_bambi(model, unlabeled, classes) if is_bambi(model) else None
+        bambi = from_bambi(model, unlabeled, classes, index) if is_bambi(model) else None
         if bambi is not None:
             model, unlabeled = bambi.model, bambi.unlabeled
             target = bambi.target if target is None else target
             classes = bambi.classes if classes is None else classes
-            index = bambi.index if index is None else index
+            index = bambi.index
         problem = declare(
             _find_model(model),
             target=target,
@@ -132,7 +134,7 @@ class BPLS(PseudoLabelSelector):
     def _warn(self, unlabeled: Any) -> None:
         """Say what a user may not have meant: classes without a labeled row, candidates whose labels are not used."""
         hidden = self._problem.hidden
-        if np.ndim(unlabeled) == 1 and np.asarray(unlabeled).dtype.kind in "iu" and hidden:
+        if hidden and is_list_of_rows(unlabeled):
             warn(f'unlabeled= lists {hidden} rows of "{self._problem.name}" that hold a label. Their labels are not used.')
         absent = check_classes(self._problem.table, self._problem.classes.names, self._problem.name)
         if absent:

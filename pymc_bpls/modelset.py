@@ -181,13 +181,14 @@ def _check(members: Mapping[str, BPLS], rule: ModelRule) -> None:
         ("labels", lambda problem: problem.table.codes),
         ("candidates", lambda problem: problem.table.candidates),
         ("classes", lambda problem: problem.classes.names),
-        ("indices", lambda problem: np.asarray(problem.table.index)),
+        ("indices", lambda problem: problem.table.index),
     ]
     if rule.at_mle:
         shared.append(("parameters", lambda problem: np.array(problem.density.parameters.labels)))
     for name, member in others:
         for what, of in shared:
-            if not np.array_equal(of(first[1]._problem), of(member._problem)):
+            one, other = of(first[1]._problem), of(member._problem)
+            if not (one.equals(other) if isinstance(one, pd.Index) else np.array_equal(one, other)):
                 raise ModelError(
                     f'Members "{first[0]}" and "{name}" have different {what}. '
                     + ("Give priors of one model." if what == "parameters" else "Declare all on the same table, in one order.")

@@ -99,8 +99,8 @@ class PseudoLabelSelector(ABC):
 
         Parameters
         ----------
-        rows : array_like of int, optional
-            Row positions; all rows by default.
+        rows : array_like, optional
+            Row positions, a mask, or names of the index (a pandas Index always is names); all rows by default.
 
         Returns
         -------
@@ -116,7 +116,7 @@ class PseudoLabelSelector(ABC):
             coords={
                 "row": positions,
                 "class": self._problem.classes.names,
-                self._problem.index_name: ("row", table.index[positions]),
+                **table.names.coords("row", positions),
             },
         )
 
@@ -249,8 +249,8 @@ class PseudoLabelSelector(ABC):
             Weight of a pseudo-labeled row once it is in D, or a function of the score that it was chosen by (a log value under
             most criteria, a probability under "probability"); it is scored at weight 1.
         test : tuple, optional
-            (row positions, true labels) of rows of the table, never candidates in this run; or (mapping as for `pool`,
-            true labels).
+            (rows, true labels) of rows of the table, by position, a mask or names of the index, never candidates in this run;
+            or (mapping as for `pool`, true labels).
         random_seed : int or numpy Generator, optional
             For `criterion="random"`, and for rows that a stop rule draws to hold them out.
         progressbar : bool, default True

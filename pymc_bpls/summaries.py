@@ -9,6 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from pymc_bpls.errors import CriterionError
+from pymc_bpls.model.index import read_index
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.scoring.criteria import LAPLACE
 from pymc_bpls.scoring.results import own_error
@@ -92,12 +93,9 @@ def _summarise_scores(scores: xr.Dataset) -> Summary:
     lost, m = int(values.isnull().sum()), values.size
     order = order[: min(_SHOWN, m - lost)]
     best = scores.isel(candidate=order)
-    index = next(
-        (str(name) for name, c in best.coords.items() if c.dims == ("candidate",) and name != "candidate"), "candidate"
-    )
-    names, rows = best[index].to_numpy(), best["candidate"].to_numpy()
+    index, rows = read_index(best), best["candidate"].to_numpy()
     table = {
-        **({} if np.array_equal(names, rows) else {"row": rows}),
+        **({} if index.equals(pd.Index(rows)) else {"row": rows}),
         "pseudo-label": best["pseudo_label"].to_numpy(),
         "score": _numbers(values.to_numpy()[order]),
         "below the best": _numbers(values.to_numpy()[order] - values.max().item()),
@@ -114,7 +112,9 @@ def _summarise_scores(scores: xr.Dataset) -> Summary:
         f"Pseudo-labels: {_count_classes(scores['pseudo_label'].to_numpy())}.",
         *([f"{lost} candidates have no finite score and are never selected."] if lost else []),
     ]
-    return Summary(sentences, pd.DataFrame(table, index=pd.Index(names, name=index)))
+    return Summary(
+        sentences, pd.DataFrame(table, index=index if index.nlevels > 1 or index.name is not None else index.rename("index"))
+    )
 
 
 def _say_set(rule: str | None, members: Any) -> list[str]:

@@ -16,6 +16,7 @@ from pymc_bpls.audit.forms import Form
 from pymc_bpls.audit.report import Audit, Report
 from pymc_bpls.audit.steps import audit_step
 from pymc_bpls.audit.track import Track
+from pymc_bpls.model.storing import as_tree
 from pymc_bpls.montecarlo.references import Method
 from pymc_bpls.selftraining.run import Run
 from pymc_bpls.selftraining.saved_run import history_dataset
@@ -105,4 +106,4 @@ def _report(rounds: list[xr.Dataset], audits: list[Audit], track: Track, exact: 
         "verdict": f"{say_reliability(along, reasons)} {ends}",
         "answers": [say_growth(along), say_regret(along, track.n_rounds)],
     }
-    return AuditAlong(xr.DataTree.from_dict({"/": xr.Dataset(attrs=attrs), **groups}))
+    return AuditAlong(as_tree({"/": xr.Dataset(attrs=attrs), **groups}))

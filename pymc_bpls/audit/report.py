@@ -12,6 +12,7 @@ import pandas as pd
 import xarray as xr
 
 from pymc_bpls.audit.sentences import say_left_out
+from pymc_bpls.model.storing import save
 from pymc_bpls.text.attributes import strings
 from pymc_bpls.text.numbers import plus_minus, with_interval
 from pymc_bpls.text.summary import Summary
@@ -39,8 +40,8 @@ class Report(ABC):
         return str(self.tree.attrs["verdict"])
 
     def to_netcdf(self, path: str | Path) -> None:
-        """Write everything to a file."""
-        self.tree.to_netcdf(path, engine="h5netcdf")
+        """Write everything to a file, the whole of it or none: a file of that name stays where this one cannot be written."""
+        save(self.tree, path)
 
     @classmethod
     def from_netcdf(cls, path: str | Path) -> Self:

@@ -11,7 +11,8 @@ import pandas as pd
 import xarray as xr
 
 from pymc_bpls.audit.sentences import GIVEN
-from pymc_bpls.errors import CriterionError
+from pymc_bpls.errors import CriterionError, RowError
+from pymc_bpls.model.index import find_rows
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.montecarlo.averages import batch_error
 from pymc_bpls.montecarlo.nuts import LEAST_ESS
@@ -225,13 +226,8 @@ def known_values(value: np.ndarray, error: np.ndarray | None = None, *, absolute
 
 def values_of(exact: Any, shape: tuple[int, ...], problem: Problem, candidates: np.ndarray) -> np.ndarray:
     """Known values, flat, as an array in the order of the candidates or anything with their index."""
-    index = problem.table.index[candidates]
     if isinstance(exact, pd.Series | pd.DataFrame):
-        if not (exact.index.is_unique and len(exact) == len(index) and exact.index.isin(index).all()):
-            raise CriterionError(
-                "exact= has another index than the candidates. Give an array in their order, or use their index."
-            )
-        exact = exact.loc[index]
+        exact = _in_order(exact, problem.table.index[candidates])
     if isinstance(exact, xr.DataArray) and "candidate" in exact.dims:
         exact = _aligned(exact, candidates).transpose("candidate", ...)
     try:
@@ -245,6 +241,17 @@ def values_of(exact: Any, shape: tuple[int, ...], problem: Problem, candidates: 
             f"exact= has shape {values.shape}, and there are values of shape {shape} to compare with. Give these."
         )
     return values.ravel()
+
+
+def _in_order(exact: Any, index: pd.Index) -> Any:
+    """A Series or DataFrame in the order of the candidates, by their index."""
+    try:
+        places = find_rows(index, exact.index, len(exact), "exact=")
+    except RowError:
+        places = np.empty(0, dtype=int)
+    if not len(places) == len(exact) == len(index):
+        raise CriterionError("exact= has another index than the candidates. Give an array in their order, or use their index.")
+    return exact.iloc[places]
 
 
 def _aligned(exact: Any, candidates: np.ndarray) -> Any:

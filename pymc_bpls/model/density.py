@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytensor
 import xarray as xr
@@ -39,6 +40,7 @@ from pymc_bpls.model.slicing import (
     remake,
     table_graph,
 )
+from pymc_bpls.model.storing import store, with_note
 from pymc_bpls.model.structure import Rows, Structure
 from pymc_bpls.model.subtables import SubTables, find_subtables
 from pymc_bpls.model.table import Labeled
@@ -70,7 +72,8 @@ class Parameters:
             dims = self.dims.get(name) or tuple(f"{name}_dim_{axis}" for axis in range(array.ndim))
             variables[name] = (dims, array)
         used = {dim for dims, _ in variables.values() for dim in dims}
-        return xr.Dataset(variables, coords={dim: values for dim, values in self.coords.items() if dim in used})
+        stored = {dim: store(pd.Index(values, tupleize_cols=False)) for dim, values in self.coords.items() if dim in used}
+        return xr.Dataset(variables, {dim: (dim, values, with_note(note)) for dim, (values, note) in stored.items()})
 
 
 @dataclass(frozen=True)
@@ -371,7 +374,7 @@ def _parameters(model: pm.Model, source: Source) -> Parameters:
     free = list(model.free_RVs)
     outputs = model.replace_rvs_by_values(free)
     constrain = jaxify([theta], remake(outputs, {**held_constant(outputs, source), **parts}))
-    coords = {dim: np.asarray(values) for dim, values in model.coords.items() if values is not None}
+    coords = {dim: _one_a_level(values) for dim, values in model.coords.items() if values is not None}
     dims = {rv.name: tuple(model.named_vars_to_dims[rv.name]) for rv in free if rv.name in model.named_vars_to_dims}
     shown = {rv.name: tuple(dim for dim in dims.get(rv.name, ())) for rv in free}
     labels: list[str] = []
@@ -380,6 +383,12 @@ def _parameters(model: pm.Model, source: Source) -> Parameters:
         shape = source.values[value][1]
         labels.extend(_entries(rv.name if value.name == rv.name else value.name, shape, shown[rv.name], coords))
     return Parameters(tuple(rv.name for rv in free), tuple(labels), constrain, dims, coords)
+
+
+def _one_a_level(values: Any) -> np.ndarray:
+    """Coords as an array with one entry a level, also where the levels are tuples."""
+    array = pd.Index(list(values), tupleize_cols=False) if any(isinstance(value, tuple) for value in values) else values
+    return np.asarray(array)
 
 
 def _entries(name: str, shape: tuple[int, ...], dims: tuple[str, ...], coords: dict[str, np.ndarray]) -> Iterator[str]:

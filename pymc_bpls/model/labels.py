@@ -5,7 +5,8 @@ A class code is its position 0 … K − 1; −1 marks an unlabeled row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import datetime
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,9 @@ import numpy as np
 import pandas as pd
 from pytensor.graph.basic import Variable
 
-from pymc_bpls.errors import LabelError, ModelError
+from pymc_bpls.errors import LabelError, ModelError, RowError
+from pymc_bpls.model.index import as_index
+from pymc_bpls.model.storing import store
 
 UNLABELED = -1
 
@@ -122,14 +125,25 @@ def _tidy(classes: np.ndarray) -> np.ndarray:
 class Classes:
     """The K classes of a target.
 
-    `names` (K,) is what results show; `values` (K, ...) is what the log-likelihood takes for one row.
+    `names` (K,) is what results show, which a file can hold; `values` (K, ...) is what the log-likelihood takes for one row;
+    `own` are the user's objects, where the names are not these.
     """
 
     names: np.ndarray
     values: np.ndarray
+    own: tuple[Any, ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def find(self, labels: Any, *, shown: bool = False) -> np.ndarray:
+        """Class codes of labels, −1 for what is no class.
+
+        The user's own names of classes come first, or those that results show where the labels are a result's.
+        """
+        ways = (self.own, self.names) if shown else (self.names, self.own)
+        known = {_key(name): code for names in ways for code, name in enumerate(names)}
+        return np.array([known.get(key, UNLABELED) for key in map(_key, labels)], dtype=int)
 
     def match(self, observed: np.ndarray) -> np.ndarray:
         """Class codes (N,) of `observed` (N, ...), −1 where it is no class."""
@@ -151,6 +165,25 @@ class Classes:
                 f"Encode labels as 0 to {len(self) - 1} (encode_labels does it) and mark unlabeled rows with {unlabeled}."
             )
         return np.where(blank, UNLABELED, codes)
+
+
+def as_labels(labels: Any) -> Any:
+    """Labels one by one, or None where they are no list."""
+    if isinstance(labels, list | tuple | pd.Index | pd.Series | pd.api.extensions.ExtensionArray):
+        return list(labels)
+    array = np.asarray(labels)
+    return list(array) if array.ndim == 1 else None
+
+
+def _key(label: Any) -> Any:
+    """By what a class is looked up: days and times of any unit are the same, and so are numbers of NumPy and of Python."""
+    if isinstance(label, np.datetime64 | datetime.date) and label is not pd.NaT:
+        return pd.Timestamp(label)
+    if isinstance(label, np.timedelta64 | datetime.timedelta) and label is not pd.NaT:
+        return pd.Timedelta(label)
+    if isinstance(label, np.generic):
+        return label.item()
+    return label if isinstance(label, Hashable) else repr(label)
 
 
 def _two(_parameters: Any, _evaluate: Any, _name: str) -> np.ndarray:
@@ -180,6 +213,13 @@ def _one_hot(parameters: Sequence[Variable], evaluate: Callable[[Variable], Any]
     return np.eye(int(evaluate(parameters[1].shape[-1])), dtype=int)
 
 
+def _flat(classes: Any) -> pd.Index:
+    try:
+        return as_index(classes, "classes=").to_flat_index()
+    except RowError as error:
+        raise LabelError(str(error)) from None
+
+
 #: What one row's label can be, by the type of the target's distribution.
 KNOWN: dict[str, Callable[..., np.ndarray]] = {
     "BernoulliRV": _two,
@@ -199,7 +239,8 @@ def find_classes(
     """
     op = target.owner.op
     kind = type(op).__name__
-    given = None if classes is None else np.asarray(classes)
+    own = None if classes is None else _flat(classes)
+    given = None if own is None else store(own).values
     if kind in KNOWN:
         values = KNOWN[kind](op.dist_params(target.owner), evaluate, target.name)
         names = np.arange(len(values)) if given is None else given
@@ -215,9 +256,9 @@ def find_classes(
     else:
         names = given
         values = given if given.dtype.kind in "biuf" else np.arange(len(given))
-    if len(set(names.tolist())) < len(names):
+    if own is not None and len(set(map(_key, own))) < len(own):
         raise LabelError(f'classes= names a class of "{target.name}" twice: {names.tolist()}. Give each its own name.')
     trailing = label_shape if kind != "MultinomialRV" else values.shape[1:]
     if int(np.prod(label_shape)) != int(np.prod(values.shape[1:])):
         raise LabelError(f'"{target.name}" has {int(np.prod(label_shape))} labels in a row. Declare one label a row.')
-    return Classes(names, values.reshape(len(values), *trailing).astype(dtype))
+    return Classes(names, values.reshape(len(values), *trailing).astype(dtype), () if own is None else tuple(own))

@@ -16,7 +16,8 @@ from pytensor.graph.basic import Variable
 from pymc_bpls.errors import BPLSError, LabelError, ModelError, RowError
 from pymc_bpls.model.density import Density, hierarchical, label_root, make_density, make_source, split_terms
 from pymc_bpls.model.groups import check_groups
-from pymc_bpls.model.labels import Classes, find_classes
+from pymc_bpls.model.index import find_rows
+from pymc_bpls.model.labels import Classes, as_labels, find_classes
 from pymc_bpls.model.marginals import find_marginal
 from pymc_bpls.model.prior_sets import Variant
 from pymc_bpls.model.refusals import IMPROPER, check_model, check_target, find_target
@@ -27,11 +28,10 @@ from pymc_bpls.model.table import (
     Table,
     candidate_mask,
     check_finite,
-    check_positions,
     column_names,
     containers,
     read_pool,
-    row_index,
+    row_names,
 )
 
 
@@ -104,43 +104,35 @@ class Problem:
         rows = self.table.labeled
         return Labeled(rows, self.table.codes[rows], np.ones(len(rows)))
 
-    @property
-    def index_name(self) -> str:
-        """The coordinate that carries the user's index."""
-        name = self.table.index.name
-        return name if isinstance(name, str) and name not in ("candidate", "label", "row", "class") else "index"
-
     def coords(self, candidates: np.ndarray, codes: np.ndarray) -> dict[str, Any]:
         """Coords of a result over `candidate` (and `label`): positions, class names and the user's index."""
         labels = {"label": self.classes.names} if codes.ndim == 2 else {}
-        return {"candidate": candidates, self.index_name: ("candidate", self.table.index[candidates]), **labels}
+        return {"candidate": candidates, **self.table.names.coords("candidate", candidates), **labels}
 
     def positions(self, rows: Any, name: str) -> np.ndarray:
-        """Row positions, checked against the table."""
-        positions = np.asarray(rows)
-        if positions.ndim != 1 or positions.dtype.kind not in "iu":
-            raise RowError(f"{name} names rows by an array of type {positions.dtype}. Give integer row positions.")
-        check_positions(positions, self.source.n_rows, name)
-        return positions
+        """Positions of the rows that are named by position, by a mask or by the user's index, in the user's order."""
+        return find_rows(rows, self.table.index if self.table.named else None, self.source.n_rows, name)
 
     def codes(self, labels: np.ndarray) -> np.ndarray:
-        """Class codes of labels given in the user's classes; an unknown one is a KeyError."""
-        lookup = {name: code for code, name in enumerate(self.classes.names.tolist())}
-        return np.array([lookup[label] for label in labels.tolist()], dtype=int)
+        """Class codes of labels as results show them; an unknown one is a KeyError."""
+        codes = self.classes.find(labels, shown=True)
+        if (codes < 0).any():
+            raise KeyError(np.asarray(labels)[codes < 0].tolist()[0])
+        return codes
 
     def encode(self, labels: Any, n: int) -> np.ndarray:
         """Class codes of `n` labels given in the user's classes."""
-        lookup = {name: code for code, name in enumerate(self.classes.names.tolist())}
-        known = np.asarray(labels).tolist()
-        if not isinstance(known, list) or len(known) != n:
+        known = as_labels(labels)
+        if known is None or len(known) != n:
             raise LabelError(f"test= has {n} rows and labels of shape {np.shape(labels)}. Give one label a row.")
-        strange = [label for label in known if label not in lookup]
-        if strange:
+        codes = self.classes.find(known)
+        strange = np.flatnonzero(codes < 0)
+        if strange.size:
             raise LabelError(
-                f"test= has {len(strange)} labels outside the classes {list(lookup)}, the first is {strange[0]!r}. "
-                "Give the true class of each test row."
+                f"test= has {len(strange)} labels outside the classes {self.classes.names.tolist()}, the first is "
+                f"{known[strange[0]]!r}. Give the true class of each test row."
             )
-        return np.array([lookup[label] for label in known], dtype=int)
+        return codes
 
     def with_rows(self, rows: Mapping[str, Any]) -> tuple[Density, np.ndarray]:
         """The density on the table with `rows` of the data containers appended, and the positions of these rows."""
@@ -270,12 +262,11 @@ def _check_latent(model: pm.Model, initial: Mapping[str, Any], pool: Pool, decla
 def _table(
     model: pm.Model, rv: Variable, observed: np.ndarray, classes: Classes, pool: Pool, unlabeled: Any, index: Any
 ) -> Table:
-    mask, sentinel = candidate_mask(unlabeled, observed, pool.size)
-    codes = classes.codes(observed, rv.name, ~mask[: len(observed)], sentinel)
-    codes = np.r_[codes, np.full(pool.size, -1)]
-    return Table(
-        codes, np.flatnonzero(mask), row_index(index, pool, _row_coords(model, rv, len(observed)), len(codes), name=rv.name)
-    )
+    n, total = len(observed), len(observed) + pool.size
+    names, named = row_names(index, pool, _row_coords(model, rv, n), total, name=rv.name)
+    mask, sentinel = candidate_mask(unlabeled, observed, pool.size, names.index if named else None)
+    codes = classes.codes(observed, rv.name, ~mask[:n], sentinel)
+    return Table(np.r_[codes, np.full(pool.size, -1)], np.flatnonzero(mask), names, named)
 
 
 def _row_coords(model: pm.Model, rv: Variable, n: int) -> Any:

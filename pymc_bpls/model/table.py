@@ -15,6 +15,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_bpls.errors import LabelError, RowError
+from pymc_bpls.model.index import RowNames, as_index, find_rows, is_list_of_rows, is_one_value
 from pymc_bpls.model.labels import UNLABELED
 
 _SHOWN = 5
@@ -22,11 +23,20 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class Table:
-    """All rows: `codes` (N,) with −1 where not labeled, `candidates` (m,) positions that may get a pseudo-label."""
+    """All rows: `codes` (N,) with −1 where not labeled, `candidates` (m,) positions that may get a pseudo-label.
+
+    `names` is the user's index, or the rows' positions where they have no names (`named` is False).
+    """
 
     codes: np.ndarray
     candidates: np.ndarray
-    index: pd.Index
+    names: RowNames
+    named: bool = True
+
+    @property
+    def index(self) -> pd.Index:
+        """The user's index of the rows."""
+        return self.names.index
 
     @property
     def labeled(self) -> np.ndarray:
@@ -104,12 +114,8 @@ def read_pool(model: pm.Model, pool: Mapping[str, Any] | None, label: Variable, 
     below = set(ancestors([used_by]))
     in_use = {name: data for name, data in held.items() if data in below and data is not label}
     _check_names(pool, held, in_use)
-    arrays: dict[str, np.ndarray] = {}
-    index = None
-    for name, rows in pool.items():
-        arrays[name] = _as_rows(model, name, rows, held[name])
-        if isinstance(rows, pd.DataFrame | pd.Series):
-            index = rows.index
+    arrays = {name: _as_rows(model, name, rows, held[name]) for name, rows in pool.items()}
+    frames = [rows for rows in pool.values() if isinstance(rows, pd.DataFrame | pd.Series)]
     sizes = {name: len(array) for name, array in arrays.items()}
     if len(set(sizes.values())) > 1:
         raise RowError(f"The pool's containers have different numbers of rows: {sizes}. Give each the same rows.")
@@ -130,7 +136,7 @@ def read_pool(model: pm.Model, pool: Mapping[str, Any] | None, label: Variable, 
         dim = (model.named_vars_to_dims.get(name) or (None,))[0]
         if dim is not None:
             givens[model.dim_lengths[dim]] = np.asarray(n + size)
-    return Pool(givens, size, index)
+    return Pool(givens, size, frames[-1].index if frames else None)
 
 
 def _check_names(pool: Mapping[str, Any], held: Mapping[str, Any], in_use: Mapping[str, Any]) -> None:
@@ -187,58 +193,43 @@ def _quoted(names: list[Any]) -> str:
     return ", ".join(f'"{name}"' for name in names)
 
 
-def candidate_mask(unlabeled: Any, observed: np.ndarray, pool_size: int) -> tuple[np.ndarray, Any]:
+def candidate_mask(
+    unlabeled: Any, observed: np.ndarray, pool_size: int, index: pd.Index | None = None
+) -> tuple[np.ndarray, Any]:
     """Which of the n + m rows are candidates, and the value that marks a row as unlabeled.
 
-    `unlabeled` is that value, a boolean mask, or positions; rows of a pool are always candidates.
+    `unlabeled` is that value, a boolean mask, positions, or names of `index`; rows of a pool are always candidates.
     """
     n = len(observed)
-    if isinstance(unlabeled, pd.Index):
-        raise RowError("unlabeled= is a pandas index, and rows are named by position. Give df.index.get_indexer(those labels).")
-    given = np.asarray(unlabeled)
     appended = np.ones(pool_size, dtype=bool)
-    if given.ndim == 0:
-        flat = observed.reshape(n, -1)
-        return np.r_[(flat == given).all(axis=1), appended], given[()]
-    if given.ndim != 1 or given.dtype.kind not in "biu":
-        raise RowError(
-            f"unlabeled= has shape {given.shape} and type {given.dtype}. Give a value, a boolean mask or row positions."
-        )
-    if given.dtype.kind == "b":
-        if len(given) not in (n, n + pool_size):
-            raise RowError(f"unlabeled= is a mask of {len(given)} rows and the table has {n}. Give one entry a row.")
-        return np.r_[given[:n], appended], UNLABELED
-    check_positions(given, n + pool_size, "unlabeled=")
+    if is_one_value(unlabeled):
+        mark = np.asarray(unlabeled)
+        return np.r_[(observed.reshape(n, -1) == mark).all(axis=1), appended], mark[()]
+    total = n if not is_list_of_rows(unlabeled) and len(unlabeled) == n else n + pool_size
+    rows = find_rows(unlabeled, index, total, "unlabeled=")
     mask = np.zeros(n, dtype=bool)
-    mask[given[given < n]] = True
+    mask[rows[rows < n]] = True
     return np.r_[mask, appended], UNLABELED
 
 
-def check_positions(positions: np.ndarray, n_rows: int, name: str) -> None:
-    """Row positions must be distinct and inside the table."""
-    outside = positions[(positions < 0) | (positions >= n_rows)]
-    if outside.size:
-        raise RowError(
-            f"{name} names rows {outside[:_SHOWN].tolist()} and the table has {n_rows}. Give positions from 0 to {n_rows - 1}."
-        )
-    values, counts = np.unique(positions, return_counts=True)
-    if (counts > 1).any():
-        raise RowError(f"{name} names rows {values[counts > 1][:_SHOWN].tolist()} more than once. Name each row once.")
-
-
-def row_index(index: Any, pool: Pool, coords: Any, n_rows: int, *, name: str) -> pd.Index:
-    """The user's index of the table: `index=`, else the pool's frame and the model's coords, else 0 … N − 1."""
+def row_names(index: Any, pool: Pool, coords: Any, n_rows: int, *, name: str) -> tuple[RowNames, bool]:
+    """The user's index of the table, `index=`, else the pool's frame and the model's coords, else 0 … N − 1; and whether there
+    was one.
+    """
     if index is not None:
-        held = index if isinstance(index, pd.Index) else pd.Index(np.asarray(index))
+        held = as_index(index, "index=")
         if len(held) != n_rows:
             raise RowError(f'index= has {len(held)} entries and "{name}" {n_rows} rows. Give one for each row.')
-        return held
+        return RowNames(held), True
     declared = n_rows - pool.size
-    first = pd.Index(coords) if coords is not None and len(coords) == declared else pd.RangeIndex(declared)
-    if not pool.size:
-        return first if coords is None or len(coords) != n_rows else pd.Index(coords)
+    by_coords = coords is not None and len(coords) in (declared, n_rows)
+    first = as_index(list(coords), "coords") if by_coords else pd.RangeIndex(declared)
+    if len(first) == n_rows:
+        return RowNames(first), by_coords
     second = pool.index if pool.index is not None else pd.RangeIndex(declared, n_rows)
-    return first.append(second)
+    if second.nlevels != first.nlevels:
+        first, second = (each.to_flat_index() for each in (first, second))
+    return RowNames(first.append(second)), by_coords or pool.index is not None
 
 
 def check_finite(data: Mapping[str, np.ndarray], rows: np.ndarray, columns: Mapping[str, Any]) -> None:

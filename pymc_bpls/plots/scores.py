@@ -10,6 +10,7 @@ import xarray as xr
 from matplotlib.ticker import MaxNLocator
 
 from pymc_bpls.errors import CriterionError
+from pymc_bpls.model.index import read_index
 from pymc_bpls.plots.panels import (
     COLOURS,
     GREEN,
@@ -73,7 +74,7 @@ def plot_scores(scores: xr.Dataset | Mapping[str, xr.Dataset], *, top: int = 15,
             markersize=7,
             alpha=0.85,
         )
-    names, labels = _index(first), first["pseudo_label"].to_numpy()
+    names, labels = read_index(first), first["pseudo_label"].to_numpy()
     if unit_of(str(first.attrs.get("criterion"))) in ("nats", "probability"):
         low, high = grid[0].get_xlim()
         grid[0].set_xlim(min(low, -LEAST_SPAN), max(high, 0.04 * LEAST_SPAN))
@@ -97,9 +98,3 @@ def _by_candidate(scores: xr.Dataset) -> np.ndarray:
     """Each candidate's best score (m,)."""
     values = scores["score"]
     return values.max("label").to_numpy() if "label" in values.dims else values.to_numpy()
-
-
-def _index(scores: xr.Dataset) -> list[Any]:
-    """The user's own names of the candidates."""
-    others = [name for name, coord in scores.coords.items() if coord.dims == ("candidate",) and name != "candidate"]
-    return scores[others[0] if others else "candidate"].to_numpy().tolist()

@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_bpls.errors import CriterionError, warn
+from pymc_bpls.model.storing import as_tree
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.montecarlo.averages import exact_dataset
 from pymc_bpls.montecarlo.references import Method
@@ -58,9 +59,7 @@ def exact_tree(
     coords = problem.coords(options.candidates, codes)
     deviations = averages.deviations.reshape(-1, *codes.shape).astype(np.float32)
     batches = xr.Dataset({"deviation": (("batch", *dims), deviations)}, coords=coords)
-    return xr.DataTree.from_dict(
-        {"/": xr.Dataset(attrs=attrs), "/exact": result.assign_coords(coords), "/batches": batches, **exact.groups}
-    )
+    return as_tree({"/": xr.Dataset(attrs=attrs), "/exact": result.assign_coords(coords), "/batches": batches, **exact.groups})
 
 
 def warn_if_unreliable(tree: xr.DataTree) -> xr.DataTree:

@@ -45,12 +45,13 @@ def read_balance(class_balance: Any, scorer: Scorer) -> ClassBalance | None:
         counts = np.bincount(problem.labeled.codes, minlength=len(problem.classes)).astype(float)
         return ClassBalance(counts / counts.sum())
     names = problem.classes.names.tolist()
-    if not isinstance(class_balance, Mapping) or set(class_balance) - set(names):
+    if not isinstance(class_balance, Mapping) or (problem.classes.find(class_balance) < 0).any():
         raise LabelError(
             f"class_balance={class_balance!r} does not give shares of the classes {names}. "
             'Use "labeled" or a mapping from class to share.'
         )
-    shares = np.array([float(class_balance.get(name, 0.0)) for name in names])
+    shares = np.zeros(len(names))
+    shares[problem.classes.find(class_balance)] = list(map(float, class_balance.values()))
     if not np.isfinite(shares).all() or (shares < 0).any() or shares.sum() <= 0:
         raise LabelError(f"class_balance={class_balance!r} has no positive shares. Give one for each class to add.")
     return ClassBalance(shares / shares.sum())

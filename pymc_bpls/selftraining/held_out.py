@@ -5,17 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
+from pymc_bpls.model.index import RowNames
+from pymc_bpls.model.problem import Problem
 from pymc_bpls.scoring.fitted import Fitted
 from pymc_bpls.scoring.scorer import Scorer
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Rows whose classes are known to the evaluation and never to the run."""
+    """Rows whose classes are known to the evaluation and never to the run.
+
+    `names` are those of new rows, which have no place in the table.
+    """
 
     positions: np.ndarray
     codes: np.ndarray
+    names: RowNames | None = None
+
+    def names_in(self, problem: Problem) -> RowNames:
+        """The user's index of these rows: the table's, or that of the new rows."""
+        if (self.positions < problem.source.n_rows).all():
+            return RowNames(problem.table.index[self.positions])
+        return RowNames(pd.Index(self.positions)) if self.names is None else self.names
 
     def evaluate(self, scorer: Scorer, fit: Fitted) -> tuple[np.ndarray, float]:
         """Which rows are predicted right (t,), and the mean log probability of the true classes."""

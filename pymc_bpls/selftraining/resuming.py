@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from pymc_bpls.errors import CriterionError
+from pymc_bpls.model.labels import as_labels
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.rules.label_rules import LabelRule, find_rule
 from pymc_bpls.scoring.criteria import CRITERIA, Criterion, FitCriterion
 from pymc_bpls.selftraining.held_out import HeldOut
 from pymc_bpls.selftraining.run import split_test
-from pymc_bpls.selftraining.stop_rules import Stop, holds_rows_out, name_of
+from pymc_bpls.selftraining.stop_rules import Stop, holds_rows_out, name_of, named_rows
 
 
 def criterion_again(name: str, given: str | Criterion | FitCriterion | None) -> str | Criterion | FitCriterion:
@@ -86,12 +87,13 @@ def held_out_again(had: HeldOut | None, test: Any, problem: Problem) -> Any:
         if test is not None:
             raise CriterionError("test= is given, and the run began without test rows. Leave it out, or start again with it.")
         return None
-    labels = problem.classes.names[had.codes]
+    labels = [problem.classes.own[code] for code in had.codes] if problem.classes.own else had.codes
     if test is None:
         if had.positions.max() >= problem.source.n_rows:
             raise CriterionError("The run had new rows as test rows, which are not kept. Give them again in test=.")
         return had.positions, labels
-    if np.asarray(split_test(test)[1]).tolist() != labels.tolist():
+    again = as_labels(split_test(test)[1])
+    if again is None or problem.classes.find(again).tolist() != had.codes.tolist():
         raise CriterionError(f"test= has other labels than the {len(labels)} test rows of the run. Give the same rows again.")
     return test
 
@@ -109,7 +111,7 @@ def check_rows_held_out(rules: Sequence[Stop], had: HeldOut | None, problem: Pro
     for rule in filter(holds_rows_out, rules):
         rng = np.random.default_rng(0)
         before = rng.bit_generator.state
-        rows = np.sort(np.asarray(rule.held_out(problem.labeled, rng), dtype=int))
+        rows = named_rows(rule, problem, rng)
         if had is None and rows.size:
             raise CriterionError(
                 f"stop= holds {name_of(rule)}, and the run set no labeled rows aside. Start it again with {name_of(rule)}."

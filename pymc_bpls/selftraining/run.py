@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from pymc_bpls.arguments import ARGUMENTS, check, require
 from pymc_bpls.errors import BPLSError, CriterionError, LabelError, RowError, warn
+from pymc_bpls.model.index import RowNames
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.scoring.fitted import Fitted
 from pymc_bpls.scoring.results import own_error, rank_pairs
@@ -233,18 +235,21 @@ def split_test(test: Any) -> tuple[Any, Any]:
     try:
         rows, labels = test
     except (TypeError, ValueError):
-        raise LabelError("test= is not a pair. Give (row positions, labels) or (new rows, labels).") from None
+        raise LabelError("test= is not a pair. Give (rows of the table, labels) or (new rows, labels).") from None
     return rows, labels
 
 
 def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, HeldOut | None]:
-    """The test set of a run, and the scorer that can predict it: `test` is (positions, labels) or (new rows, labels)."""
+    """The test set of a run, and the scorer that can predict it: `test` is (rows of the table, labels), by position, a
+    mask or names of the index, or (new rows, labels)."""
     if test is None:
         return scorer, None
     rows, labels = split_test(test)
-    problem = scorer.problem
+    problem, names = scorer.problem, None
     if isinstance(rows, Mapping):
         scorer, positions = scorer.with_rows(rows)
+        frames = [each for each in rows.values() if isinstance(each, pd.DataFrame | pd.Series)]
+        names = RowNames(frames[-1].index) if frames else None
     else:
         positions = problem.positions(rows, "test=")
         known = np.intersect1d(positions, problem.table.labeled)
@@ -253,4 +258,4 @@ def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, HeldOut | None]:
                 f"test= names rows {known[:5].tolist()}, which are labeled, so that the model has seen them. "
                 "Test on rows that carry -1 in the model."
             )
-    return scorer, HeldOut(positions, problem.encode(labels, len(positions)))
+    return scorer, HeldOut(positions, problem.encode(labels, len(positions)), names)

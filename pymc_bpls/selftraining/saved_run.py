@@ -28,7 +28,9 @@ import xarray as xr
 from pymc_bpls.approximations.gaussian import Gaussian, Sites
 from pymc_bpls.errors import BPLSError, CriterionError
 from pymc_bpls.model.density import Parameters
+from pymc_bpls.model.index import RowNames, read_index
 from pymc_bpls.model.problem import Problem
+from pymc_bpls.model.storing import as_tree
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.scoring.scorer import Warm
 from pymc_bpls.selftraining.ending import Ending
@@ -37,8 +39,9 @@ from pymc_bpls.selftraining.history import History
 from pymc_bpls.selftraining.verdict import say_verdict
 from pymc_bpls.text.attributes import strings
 
-#: Of the layout; 1 added itself, `stop_kind`, `stop_rule` and `rule`.
-VERSION = 1
+#: Of the layout; 1 added itself, `stop_kind`, `stop_rule` and `rule`; 2 the index of `/test` and `/held_out`, and notes that
+#: say of which kind an index is.
+VERSION = 2
 #: What a run keeps in place of a function that cannot be kept.
 CALLABLE = "a function of the score"
 #: What is known of each model along a run.
@@ -207,7 +210,7 @@ def write_run(run: SavedRun, problem: Problem, parameters: Parameters) -> xr.Dat
     if run.test is not None and run.history.right:
         right = {"right_before": run.history.right[0], "right_after": run.history.right[-1]}
         groups["/test"] = _rows_dataset(run.test, problem).assign({name: ("row", rows) for name, rows in right.items()})
-    return xr.DataTree.from_dict(groups)
+    return as_tree(groups)
 
 
 def read_run(run: xr.DataTree, problem: Problem) -> SavedRun:
@@ -265,7 +268,7 @@ def history_dataset(history: History, problem: Problem) -> xr.Dataset:
         },
         coords={"step": np.arange(1, len(history.steps) + 1)},
     )
-    return dataset.assign_coords({problem.index_name: ("step", problem.table.index[dataset["candidate"].to_numpy()])})
+    return dataset.assign_coords(problem.table.names.coords("step", dataset["candidate"].to_numpy()))
 
 
 def curve_dataset(history: History) -> xr.Dataset:
@@ -292,10 +295,9 @@ def _members_dataset(members: RunMembers, history: History) -> xr.Dataset:
 
 
 def _labeled_dataset(labeled: Labeled, problem: Problem) -> xr.Dataset:
-    index = problem.table.index[labeled.positions]
     return xr.Dataset(
         {"label": ("row", problem.classes.names[labeled.codes]), "weight": ("row", labeled.weights)},
-        coords={"row": labeled.positions, problem.index_name: ("row", index)},
+        coords={"row": labeled.positions, **problem.table.names.coords("row", labeled.positions)},
         attrs={"classes": [str(name) for name in problem.classes.names]},
     )
 
@@ -310,7 +312,8 @@ def _read_classes(labels: np.ndarray, texts: list[str]) -> np.ndarray:
 
 
 def _rows_dataset(rows: HeldOut, problem: Problem) -> xr.Dataset:
-    return xr.Dataset({"label": ("row", problem.classes.names[rows.codes])}, coords={"row": rows.positions})
+    coords = rows.names_in(problem).coords("row")
+    return xr.Dataset({"label": ("row", problem.classes.names[rows.codes])}, coords={"row": rows.positions, **coords})
 
 
 def _warm_dataset(warm: Warm) -> xr.Dataset:
@@ -379,7 +382,9 @@ def _read(run: xr.DataTree, problem: Problem) -> SavedRun:
 def _read_rows(run: xr.DataTree, group: str, problem: Problem) -> HeldOut | None:
     if group not in run:
         return None
-    return HeldOut(run[group]["row"].to_numpy(), problem.codes(run[group]["label"].to_numpy()))
+    rows = run[group].to_dataset()
+    names = RowNames(read_index(rows))
+    return HeldOut(rows["row"].to_numpy(), problem.codes(rows["label"].to_numpy()), names)
 
 
 def _read_members(run: xr.DataTree) -> RunMembers | None:

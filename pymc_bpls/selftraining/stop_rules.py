@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from pymc_bpls.arguments import count, number, require
 from pymc_bpls.errors import CriterionError, LabelError, RowError
+from pymc_bpls.model.index import as_index
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.model.table import Labeled
 
@@ -51,8 +53,8 @@ class StopRule(ABC):
     def __call__(self, history: xr.Dataset) -> str | None:
         """Why to stop, in a sentence, or None."""
 
-    def held_out(self, labeled: Labeled, rng: np.random.Generator) -> np.ndarray:
-        """Positions in the table of labeled rows that no model of the run may see; none by default.
+    def held_out(self, labeled: Labeled, rng: np.random.Generator) -> Any:
+        """Labeled rows that no model of the run may see, by position, a mask or names of the index; none by default.
 
         `labeled` holds the labeled rows of the table (`positions`, `codes`, `weights`). Rows that are drawn are drawn from
         `rng`, the run's own; the run keeps them. Rows that are not have to be the same when a run goes on.
@@ -149,16 +151,16 @@ class NoGain(StopRule):
 
     Parameters
     ----------
-    rows : float or sequence of int, default 0.2
+    rows : float or array_like, default 0.2
         Their share of the labeled rows, drawn by the run's `random_seed` within each class and leaving each class a row; or
-        their positions in the table.
+        their positions in the table, a mask of the table, or names of the index.
     patience : int, default 5
         Rounds.
 
     Raises
     ------
     CriterionError
-        A share is not between 0 and 1, positions are not integers, or the patience is no number of rounds. The run refuses rows
+        A share is not between 0 and 1, nothing names rows, or the patience is no number of rounds. The run refuses rows
         that are not labeled, and to be left without a class (`RowError`).
 
     See Also
@@ -173,7 +175,7 @@ class NoGain(StopRule):
     'NoGain: the log score on labeled rows set aside was best with 1 pseudo-labels, -0.5, and is -0.7 after 1 more rounds'
     """
 
-    rows: float | Sequence[int] = 0.2
+    rows: Any = 0.2
     patience: int = 5
 
     def __post_init__(self) -> None:
@@ -183,14 +185,15 @@ class NoGain(StopRule):
                 raise CriterionError(f"NoGain(rows={self.rows!r}) is no share of the labeled rows. Give one between 0 and 1.")
             return
         try:
-            positions = np.asarray(self.rows)
-        except ValueError:
-            positions = np.empty(0)
-        if positions.ndim != 1 or positions.dtype.kind not in "iu" or not len(positions):
+            rows = as_index(self.rows, "rows=")
+        except RowError:
+            rows = pd.Index([])
+        if not len(rows) or rows.dtype.kind == "f":
             raise CriterionError(
-                f"NoGain(rows={self.rows!r}) names no rows. Give a share or integer positions of labeled rows."
+                f"NoGain(rows={self.rows!r}) names no rows. Give a share, or labeled rows by position, a mask or their index."
             )
-        object.__setattr__(self, "rows", tuple(positions.tolist()))
+        positions = rows.dtype.kind in "iu" and not isinstance(self.rows, pd.Index)
+        object.__setattr__(self, "rows", tuple(rows.tolist()) if positions else rows)
 
     def __call__(self, history: xr.Dataset) -> str | None:
         """Why to stop, or None."""
@@ -204,9 +207,11 @@ class NoGain(StopRule):
             f"{scores[best]:.4g}, and is {scores[-1]:.4g} after {waited} more rounds"
         )
 
-    def held_out(self, labeled: Labeled, rng: np.random.Generator) -> np.ndarray:
-        """Positions in the table of the rows to set aside, ascending."""
-        if isinstance(self.rows, Sequence):
+    def held_out(self, labeled: Labeled, rng: np.random.Generator) -> Any:
+        """The rows to set aside: positions in the table, ascending, or the names or the mask that were given."""
+        if isinstance(self.rows, pd.Index):
+            return self.rows.to_numpy() if self.rows.dtype.kind == "b" else self.rows
+        if isinstance(self.rows, tuple):
             _check_labeled(np.asarray(self.rows), labeled, "NoGain(rows=)")
             return np.sort(np.asarray(self.rows))
         chosen = []
@@ -339,15 +344,21 @@ def rows_to_hold_out(rules: Sequence[Stop], problem: Problem, rng: np.random.Gen
     if rule is None:
         return nobody
     labeled, name = problem.labeled, name_of(rule)
-    rows = np.asarray(rule.held_out(labeled, rng))
+    rows = named_rows(rule, problem, rng)
     if not rows.size:
         return nobody
-    _check_labeled(problem.positions(rows, f"{name}.held_out"), labeled, f"{name}.held_out")
+    _check_labeled(rows, labeled, f"{name}.held_out")
     lost = np.setdiff1d(labeled.codes, labeled.without(rows).codes)
     if lost.size:
         names = ", ".join(map(str, problem.classes.names[lost]))
         raise LabelError(f"{name} leaves no labeled row of class {names}. Leave one of each class in D.")
-    return np.sort(rows)
+    return rows
+
+
+def named_rows(rule: StopRule, problem: Problem, rng: np.random.Generator) -> np.ndarray:
+    """Positions of the rows that a rule names, ascending."""
+    rows = rule.held_out(problem.labeled, rng)
+    return np.sort(problem.positions(rows, f"{name_of(rule)}.held_out")) if len(rows) else np.empty(0, dtype=int)
 
 
 def _check_labeled(rows: np.ndarray, labeled: Labeled, what: str) -> None:
