@@ -40,7 +40,7 @@ from pymc_bpls.model.slicing import (
     remake,
     table_graph,
 )
-from pymc_bpls.model.storing import store, with_note
+from pymc_bpls.model.storing import free_name, store, with_note
 from pymc_bpls.model.structure import Rows, Structure
 from pymc_bpls.model.subtables import SubTables, find_subtables
 from pymc_bpls.model.table import Labeled
@@ -64,16 +64,20 @@ class Parameters:
         return len(self.labels)
 
     def named(self, theta: np.ndarray) -> xr.Dataset:
-        """θ (q,) as the model's free variables on their own scale, with dims and coords."""
+        """θ (q,) as the model's free variables on their own scale, with dims and coords.
+
+        A dim that is called as a variable has `_dim` after its name.
+        """
         values = self.constrain(jnp.asarray(theta))
         variables: dict[str, Any] = {}
+        axes: dict[str, str] = {}
         for name, value in zip(self.variables, values, strict=True):
             array = np.asarray(value)
             dims = self.dims.get(name) or tuple(f"{name}_dim_{axis}" for axis in range(array.ndim))
-            variables[name] = (dims, array)
-        used = {dim for dims, _ in variables.values() for dim in dims}
-        stored = {dim: store(pd.Index(values, tupleize_cols=False)) for dim, values in self.coords.items() if dim in used}
-        return xr.Dataset(variables, {dim: (dim, values, with_note(note)) for dim, (values, note) in stored.items()})
+            axes |= {dim: free_name(f"{dim}_dim", self.variables) if dim in self.variables else dim for dim in dims}
+            variables[name] = (tuple(axes[dim] for dim in dims), array)
+        stored = {axes[dim]: store(pd.Index(held, tupleize_cols=False)) for dim, held in self.coords.items() if dim in axes}
+        return xr.Dataset(variables, {dim: (dim, held, with_note(note)) for dim, (held, note) in stored.items()})
 
 
 @dataclass(frozen=True)

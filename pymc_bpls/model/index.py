@@ -189,7 +189,9 @@ def as_index(values: Any, what: str) -> pd.Index:
     try:
         held = values if isinstance(values, list | pd.Series | pd.api.extensions.ExtensionArray) else _listed(values)
         alike = isinstance(held, list) and len({len(each) if isinstance(each, tuple) else None for each in held}) == 1
-        return pd.Index(held, tupleize_cols=alike)
+        index = pd.Index(held, tupleize_cols=alike)
+        hash(tuple(index))
+        return index
     except (TypeError, ValueError):
         shape = np.shape(values) if hasattr(values, "shape") else type(values).__name__
         raise RowError(f"{what} is no index ({shape}). Give a pandas Index, or an array with one entry a row.") from None
@@ -227,7 +229,7 @@ def find_rows(rows: Any, index: pd.Index | None, n: int, what: str) -> np.ndarra
 
 def is_list_of_rows(rows: Any) -> bool:
     """Whether it names rows one by one, which a mask and a single value do not."""
-    return not is_one_value(rows) and _as_array(rows, "").dtype.kind != "b"
+    return not is_one_value(rows) and _as_array(rows, "unlabeled=").dtype.kind != "b"
 
 
 def is_one_value(value: Any) -> bool:

@@ -25,6 +25,7 @@ from pymc_bpls.errors import BPLSError
 from pymc_bpls.model.density import held_constant
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.model.slicing import remake, rows_graph, table_graph
+from pymc_bpls.model.storing import free_name
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.text.progress import is_shown, stage
 
@@ -151,13 +152,19 @@ def _bad(where: np.ndarray, worst: float, labels: tuple[str, ...], text: str) ->
 
 
 def named_draws(problem: Problem, theta: np.ndarray) -> xr.Dataset:
-    """Draws (chain, draw, q) as the model's free variables, with their dims and coords."""
+    """Draws (chain, draw, q) as the model's free variables, with their dims and coords.
+
+    A variable that is called as one of the two dims of draws has `_2` after its name.
+    """
     parameters = problem.density.parameters
     chains, draws, q = theta.shape
     values = jax.jit(jax.vmap(parameters.constrain))(jnp.asarray(theta.reshape(-1, q)))
     template = parameters.named(theta[0, 0])
     variables = {
-        name: (("chain", "draw", *template[name].dims), np.asarray(value).reshape(chains, draws, *template[name].shape))
+        free_name(name, ("chain", "draw")): (
+            ("chain", "draw", *template[name].dims),
+            np.asarray(value).reshape(chains, draws, *template[name].shape),
+        )
         for name, value in zip(parameters.variables, values, strict=True)
     }
     return xr.Dataset(variables, coords={**template.coords, "chain": np.arange(chains), "draw": np.arange(draws)})
