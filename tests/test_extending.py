@@ -152,7 +152,7 @@ def test_a_run_holds_rows_out_once(small):
     [
         ([3, 14], bpls.RowError, r"Some.held_out names rows \[14\], which have no label"),
         ([3, 3], bpls.RowError, r"Some.held_out names rows \[3\] more than once"),
-        ([0.5], bpls.RowError, "Some.held_out names rows by an array of type float64"),
+        ([0.5], bpls.RowError, "Some.held_out names rows by type float64"),
         (range(N), bpls.LabelError, "Some leaves no labeled row of class 0, 1"),
     ],
 )
