@@ -28,7 +28,7 @@ from pymc_bpls.rules.label_rules import LabelRule, find_rule
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion
 from pymc_bpls.scoring.engines import refuse_weight
 from pymc_bpls.scoring.exact import exact_tree, find_exact, warn_if_unreliable
-from pymc_bpls.scoring.scorer import Scorer, label_options, score_pool
+from pymc_bpls.scoring.scorer import Scorer, label_options, score_pool, told_probabilities
 from pymc_bpls.scoring.settings import Settings, find_settings
 from pymc_bpls.selftraining.class_balance import ClassBalance, read_balance
 from pymc_bpls.selftraining.held_out import HeldOut
@@ -109,7 +109,7 @@ class PseudoLabelSelector(ABC):
         table = self._problem.table
         positions = np.arange(len(table.codes)) if rows is None else self._problem.positions(rows, "rows=")
         with working("probabilities", False):
-            log_p = self._scorer.log_probabilities(self._scorer.fit(self._problem.labeled), positions)
+            log_p = told_probabilities(self._scorer, self._scorer.fit(self._problem.labeled), positions)
         return xr.DataArray(
             np.exp(log_p),
             dims=("row", "class"),

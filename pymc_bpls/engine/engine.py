@@ -147,6 +147,7 @@ class Engine:
                 prior=prior,
                 n_rows=len(held),
                 not_finite=self.density.not_finite,
+                rejection=lambda theta, where: self.density.checks.sentence(theta, held.positions, where),
             )
 
     def derivatives(self, labeled: Labeled, *, k: float = 1, prior: bool = True) -> Derivatives:

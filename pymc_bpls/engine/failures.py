@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 Derivatives = Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]
+#: What PyMC rejects at θ, in words that say where that is, or None.
+Rejection = Callable[[np.ndarray, str], str | None]
 
 _NAMED = 6
 _FAR = 8.0
@@ -70,9 +72,16 @@ def explain(
     prior: bool,
     n_rows: int,
     not_finite: Sequence[str],
+    rejection: Rejection,
 ) -> str:
-    """The sentences for the most telling of the failures; `not_finite` names variables without a density at the start."""
+    """The sentences for the most telling of the failures; `not_finite` names variables without a density at the start.
+
+    Where PyMC rejects the labels' parameters at the start, or just beyond the end, that is said.
+    """
     failure = min(failures, key=lambda f: _TELLING.index(f.kind))
+    rejected = _rejected(failure, failures, rejection)
+    if rejected is not None:
+        return rejected
     failure = _understood(failure, derivatives)
     kind = failure.kind if (failure.kind, prior) in SENTENCES else "lost"
     return SENTENCES[kind, prior].format(
@@ -82,6 +91,14 @@ def explain(
         q=len(names),
         starts=len(failures),
     )
+
+
+def _rejected(failure: Failure, failures: Sequence[Failure], rejection: Rejection) -> str | None:
+    if failure.kind == "start":
+        return next(filter(None, (rejection(f.start, "where the fit starts") for f in failures)), None)
+    if failure.kind == "stuck":
+        return rejection(failure.theta + failure.directions[:, 0], "beyond the highest point that was found")
+    return None
 
 
 def _understood(failure: Failure, derivatives: Derivatives) -> Failure:

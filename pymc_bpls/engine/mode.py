@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from pymc_bpls.engine.failures import Derivatives, Failure, explain
+from pymc_bpls.engine.failures import Derivatives, Failure, Rejection, explain
 from pymc_bpls.engine.verification import ROUNDED_DECREMENT, converged, well_conditioned
 from pymc_bpls.errors import ModeError
 
@@ -47,8 +47,11 @@ def find_mode(
     prior: bool,
     n_rows: int,
     not_finite: Callable[[np.ndarray], Sequence[str]] = lambda theta: [],
+    rejection: Rejection = lambda theta, where: None,
 ) -> Mode:
     """The verified mode of S from `start`, or from starts jittered around it where that fails.
+
+    `not_finite` and `rejection` are as in `explain`.
 
     Raises
     ------
@@ -65,7 +68,9 @@ def find_mode(
         failures.append(outcome)
         if outcome.kind in ("singular", "runaway"):
             break
-    raise ModeError(explain(failures, derivatives, names, prior=prior, n_rows=n_rows, not_finite=not_finite(start)))
+    raise ModeError(
+        explain(failures, derivatives, names, prior=prior, n_rows=n_rows, not_finite=not_finite(start), rejection=rejection)
+    )
 
 
 def newton(derivatives: Derivatives, start: np.ndarray) -> Mode | Failure:

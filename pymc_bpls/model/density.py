@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from itertools import islice
 from typing import Any
 
@@ -28,6 +28,7 @@ from pymc_bpls.errors import ModelError, RowError
 from pymc_bpls.model.affine_maps import find_affine_map
 from pymc_bpls.model.jaxify import jaxify
 from pymc_bpls.model.labels import Classes
+from pymc_bpls.model.parameter_checks import ParameterChecks
 from pymc_bpls.model.slicing import (
     PLAIN,
     RowGraph,
@@ -82,7 +83,7 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Density:
-    """The log-density of one model on one table; `not_finite(theta)` names variables without a density.
+    """The log-density of one model on one table; `not_finite(theta)` names variables without a density, `checks` are PyMC's.
 
     `structure` has the functions, `data` are the table's row inputs for them: its positions first, then the values of the
     leaves of `graph`. Where that is not sliced, a row's ℓ is taken out of the whole table's. Where rows depend on each other
@@ -91,6 +92,7 @@ class Density:
 
     structure: Structure
     not_finite: Callable[[np.ndarray], list[str]]
+    checks: ParameterChecks
     data: tuple[np.ndarray, ...]
     graph: RowGraph
     parameters: Parameters
@@ -143,6 +145,7 @@ def make_source(
 
 def make_density(
     model: pm.Model,
+    name: str,
     log_lik: Variable,
     prior_terms: list[Variable],
     source: Source,
@@ -152,20 +155,22 @@ def make_density(
 ) -> Density:
     """The JAX functions of `model`, with rows sliced where that reproduces the whole table.
 
-    `log_lik` and `prior_terms` are from `split_terms`; `marginal` is as in `find_subtables`.
+    `name` is the target's, `log_lik` and `prior_terms` are from `split_terms`; `marginal` is as in `find_subtables`.
 
     Raises
     ------
     ModelError
-        Rows are dependent given θ, and a table of some of them cannot be made; an operation has no JAX version.
+        Rows are dependent given θ, and a table of some of them cannot be made; an operation has no JAX version; PyMC rejects
+        the parameters of all rows, at the start and near it.
     RowError
         A pool is given, and the likelihood holds constants of the declared length.
     """
     if source.declared != source.n_rows:
         _check_constants(source, log_lik, source.declared)
     table = table_graph(source, log_lik)
+    checks = ParameterChecks(name, table.theta, table.label, table.conditions, classes.values[0], source.n_rows)
     start = _start(model, initial)
-    by_row = _verified(source, log_lik, table, classes, start) if log_lik.ndim else None
+    by_row = _verified(source, log_lik, table, checks, classes, start) if log_lik.ndim else None
     joint = find_subtables(source, log_lik, classes, start, marginal) if by_row is None else None
     graph, row = by_row or (table, _no_row)
     theta, parts = source.theta()
@@ -187,6 +192,7 @@ def make_density(
     return Density(
         structure=structure,
         not_finite=not_finite,
+        checks=checks,
         data=graph.data if joint is None else joint.data,
         graph=graph,
         parameters=_parameters(model, source),
@@ -268,7 +274,7 @@ def _per_row(term: Variable) -> Variable:
 
 
 def _verified(
-    source: Source, log_lik: Variable, table: RowGraph, classes: Classes, start: np.ndarray
+    source: Source, log_lik: Variable, table: RowGraph, checks: ParameterChecks, classes: Classes, start: np.ndarray
 ) -> tuple[RowGraph, Callable[..., jax.Array]] | None:
     """The first reading of the graph for one row that reproduces the whole table, else the table itself; None where rows depend
     on each other.
@@ -276,6 +282,10 @@ def _verified(
     check = _TableCheck(source, table, classes, start)
     if check.dependent:
         return None
+    if check.rejects_everything:
+        sentence = checks.sentence(start, np.arange(source.n_rows), "at its start")
+        if sentence is not None:
+            raise ModelError(sentence)
     for graph in islice(one_row_graphs(source, log_lik), _READINGS):
         try:
             graphs = Graphs([graph.theta, graph.label, *graph.rows], [graph.log_lik], classes.values)
@@ -322,30 +332,34 @@ def _row_function(graph: RowGraph, classes: Classes, n_rows: int = 0) -> _RowFun
 
 
 class _TableCheck:
-    """Compares a row function with PyTensor's own evaluation of the whole table, at random parameters and labels."""
+    """Compares a row function with PyTensor's own evaluation of the whole table, at random parameters and labels.
+
+    Rows whose parameters PyMC rejects there have no density by either.
+    """
 
     def __init__(self, source: Source, table: RowGraph, classes: Classes, start: np.ndarray) -> None:
         rng = np.random.default_rng(0)
         self.rows = np.r_[0, rng.integers(0, source.n_rows, _CHECKED_ROWS), source.n_rows - 1]
         whole = pytensor.function(
             [table.theta, table.label],
-            table.log_lik,
+            [table.log_lik, *(condition.holds for condition in table.conditions)],
             mode=PLAIN,
             on_unused_input="ignore",
         )
         self.dependent = False
-        self.cases: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self.cases: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
         for _ in range(3):
             theta = start + 0.3 * rng.normal(size=len(start))
             codes = rng.integers(0, len(classes), source.n_rows)
             with np.errstate(all="ignore"):
-                expected = np.asarray(whole(theta, classes.values[codes]))
+                expected, *holds = map(np.asarray, whole(theta, classes.values[codes]))
             if expected.shape != (source.n_rows,):
                 raise ModelError(
                     f"The log-likelihood has shape {expected.shape} and the table {source.n_rows} rows. "
                     "Declare data of the same number of rows, or give new rows through pool=."
                 )
-            self.cases.append((theta, classes.values[codes[self.rows]], expected[self.rows]))
+            rejected = np.isnan(expected) & ~reduce(np.logical_and, holds, np.ones(len(codes), dtype=bool))
+            self.cases.append((theta, classes.values[codes[self.rows]], expected[self.rows], rejected[self.rows]))
             self.dependent |= self._reaches_others(whole, theta, codes, expected, classes)
 
     def _reaches_others(
@@ -356,16 +370,23 @@ class _TableCheck:
         codes = codes.copy()
         codes[middle] = (codes[middle] + 1) % len(classes)
         with np.errstate(all="ignore"):
-            changed = np.asarray(whole(theta, classes.values[codes]))
+            changed = np.asarray(whole(theta, classes.values[codes])[0])
         others = np.arange(len(codes)) != middle
         return not np.allclose(changed[others], expected[others], rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True)
+
+    @property
+    def rejects_everything(self) -> bool:
+        """Whether PyMC rejects the parameters of all rows, wherever they were tried."""
+        return all(rejected.all() for *_, rejected in self.cases)
 
     def passed_by(self, function: _RowFunction, data: tuple[np.ndarray, ...]) -> bool:
         """Whether values agree but for rounding, which PyTensor's 1 − p has in a small p: eps / p in its logarithm."""
         values = tuple(jnp.asarray(array[self.rows]) for array in data)
-        for theta, labels, expected in self.cases:
+        for theta, labels, expected, rejected in self.cases:
             found = np.asarray(function.of_rows(theta, labels, values))
             usable = np.isfinite(expected)
+            if not np.isnan(found[rejected]).all():
+                return False
             with np.errstate(over="ignore", invalid="ignore"):
                 rounding = _ROUNDING * (1 + np.abs(expected)) + 4 * np.finfo(float).eps * np.exp(-expected)
                 if not (np.abs(found - expected) <= rounding)[usable].all():

@@ -195,7 +195,7 @@ def declare(
     source = make_source(model, label, rows.givens, len(observed) + rows.size, len(observed), initial)
     check_groups(model, source, log_lik)
     try:
-        density = make_density(model, log_lik, prior_terms, source, found, initial, find_marginal(model, rv, source))
+        density = make_density(model, rv.name, log_lik, prior_terms, source, found, initial, find_marginal(model, rv, source))
     except (TypeError, ValueError) as error:
         if isinstance(error, BPLSError):
             raise

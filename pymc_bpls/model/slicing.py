@@ -10,7 +10,7 @@ Parameter-dependent vectors over the rows (a latent value for each row) are gath
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations, product
 from typing import Any
@@ -28,6 +28,8 @@ from pytensor.tensor.basic import Alloc
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import Subtensor
 
+from pymc_bpls.model.parameter_checks import Condition, conditions_of, where_they_hold
+
 PLAIN = Mode(linker="py", optimizer=None)
 _MOST_AMBIGUOUS = 5
 # PyTensor 3 has one operation for what were two
@@ -43,7 +45,8 @@ class RowGraph:
     """Row log-likelihoods as a graph: `log_lik` (rows,) of `theta` (q,), `label` (rows, ...) and the inputs `rows`.
 
     `data` holds the table's values of `rows`, each with N as its leading dimension: first the positions, then the values of
-    `leaves`. `sliced` says whether the inputs take one row (leading dimension 1) or the graph is that of the whole table.
+    `leaves`. `sliced` says whether the inputs take one row (leading dimension 1) or the graph is that of the whole table, which
+    has PyMC's `conditions` on parameters by row.
     """
 
     theta: Variable
@@ -54,6 +57,7 @@ class RowGraph:
     log_lik: Variable
     sliced: bool
     gathers: bool = False
+    conditions: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -141,13 +145,13 @@ def remake(
     lengths: frozenset[int] = frozenset(),
     size: int = 1,
     position: Variable | None = None,
-    checked: bool = True,
+    check: Callable[[Any, list[Variable]], Variable] | None = None,
 ) -> list[Variable]:
     """`outputs` with variables replaced and every node above them made anew.
 
     A node that meets a row input has the table's length (one of `lengths`) in what it allocates or reshapes to replaced by
     `size`, and, where `position` is given, gathers its parameter-dependent inputs of that length at the rows' positions.
-    Without `checked`, PyMC's checks of parameters are left out.
+    `check(op, inputs)` takes the place of PyMC's checks of parameters, which otherwise stay.
     """
     made = dict(replace)
     of_row = set(row_inputs)
@@ -168,8 +172,13 @@ def remake(
             for variable in node.outputs:
                 memo.setdefault(variable, variable)
             return
-        if isinstance(node.op, SpecifyShape) or (isinstance(node.op, CheckAndRaise) and not checked):
+        if isinstance(node.op, SpecifyShape):
             memo[node.outputs[0]] = inputs[0]
+            return
+        if isinstance(node.op, CheckAndRaise) and check is not None:
+            memo[node.outputs[0]] = check(node.op, inputs)
+            if inputs[0] in of_row:
+                of_row.add(memo[node.outputs[0]])
             return
         row = any(variable in of_row for variable in inputs)
         if row:
@@ -232,10 +241,16 @@ def _gather(variable: Variable, of_row: set[Variable], lengths: frozenset[int], 
     return row
 
 
-def table_graph(source: Source, log_lik: Variable) -> RowGraph:
-    """The log-likelihoods of the whole table, its labels and parameters as inputs, without checks of parameters.
+def unchecked(op: Any, inputs: list[Variable]) -> Variable:
+    """A value without its checks."""
+    return inputs[0]
 
-    A check would refuse the whole table for the sake of one row, and rows outside D may hold anything.
+
+def table_graph(source: Source, log_lik: Variable, *, checked: bool = True) -> RowGraph:
+    """The log-likelihoods of the whole table, its labels and parameters as inputs.
+
+    PyMC's checks of parameters count in the rows that fail them (`parameter_checks`), or are left out without `checked`: as
+    they are, one row, which may be outside D, would make them refuse the whole table.
     """
     theta, parts = source.theta()
     label = pt.tensor("label", dtype=source.label.type.dtype, shape=(source.n_rows, *trailing(source.label)))
@@ -243,15 +258,25 @@ def table_graph(source: Source, log_lik: Variable) -> RowGraph:
     values = evaluate(leaves, source.givens)
     held = {leaf: constant(leaf, value) for leaf, value in zip(leaves, values, strict=True)}
     rows = [held[leaf] for leaf, value in zip(leaves, values, strict=True) if np.ndim(value) and len(value) == source.n_rows]
+    conditions: list[Condition] = []
+
+    def by_row(op: Any, inputs: list[Variable]) -> Variable:
+        value, *checks = inputs
+        if value.type.dtype not in ("float32", "float64"):
+            return value
+        found = list(conditions_of(op.msg, checks, source.n_rows))
+        conditions.extend(found)
+        return where_they_hold(value, found)
+
     [out] = remake(
         [log_lik],
         {**held, **parts, source.label: label},
         row_inputs={label, *rows},
         lengths=source.lengths,
         size=source.n_rows,
-        checked=False,
+        check=by_row if checked else unchecked,
     )
-    return RowGraph(theta, label, (), (), (np.arange(source.n_rows),), out, sliced=False)
+    return RowGraph(theta, label, (), (), (np.arange(source.n_rows),), out, sliced=False, conditions=tuple(conditions))
 
 
 def one_row_graphs(source: Source, log_lik: Variable) -> Iterator[RowGraph]:

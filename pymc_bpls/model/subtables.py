@@ -28,7 +28,7 @@ from pymc_bpls.compute.library import Store
 from pymc_bpls.errors import BPLSError, ModelError
 from pymc_bpls.model.jaxify import jaxify
 from pymc_bpls.model.labels import Classes
-from pymc_bpls.model.slicing import PLAIN, Source, constant, evaluate, frontier, remake, table_graph, trailing, wide
+from pymc_bpls.model.slicing import PLAIN, Source, constant, evaluate, frontier, remake, table_graph, trailing, unchecked, wide
 
 _ALONG_ROWS = (DimShuffle, Elemwise, SpecifyShape, Subtensor, IncSubtensor, Join)
 _CASES = 3
@@ -92,7 +92,7 @@ class SubTables:
             row_inputs={label, *inputs.values()},
             lengths=self.source.lengths,
             size=size,
-            checked=checked,
+            check=None if checked else unchecked,
         )
         return [theta, label, *inputs.values()], [out.sum()]
 
@@ -174,7 +174,7 @@ class _Probe:
     ) -> None:
         self.marginal = marginal
         rng = np.random.default_rng(0)
-        table = table_graph(source, log_lik)
+        table = table_graph(source, log_lik, checked=False)
         whole = pytensor.function([table.theta, table.label], table.log_lik.sum(), mode=PLAIN, on_unused_input="ignore")
         n = source.n_rows
         self.everything = np.arange(n)

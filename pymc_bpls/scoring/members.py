@@ -84,6 +84,10 @@ class SetScorer:
         """Of the member that predicts."""
         return self.members[fit.predicts].log_probabilities(fit.members[fit.predicts], positions)
 
+    def rejection(self, fit: SetFit, positions: np.ndarray) -> str | None:
+        """At the mode of the member that predicts."""
+        return self.members[fit.predicts].rejection(fit.members[fit.predicts], positions)
+
     def record(self, fit: SetFit) -> dict[str, Any]:
         """log p(D) of each member, and which of them predicts."""
         log_evidence = np.array([member.mode.log_integral for member in fit.members])
@@ -100,7 +104,8 @@ class SetScorer:
         result = self._dataset(name, dims if weighing is None else ("candidate",), combined, decision)
         if "converged" in results[0]:
             result["converged"] = dims, np.stack([result["converged"].to_numpy() for result in results]).all(axis=0)
-        result = finished(self.problem, result, options, weighing).assign_coords(member=list(self.names))
+        theta = fit.members[0].mode.theta
+        result = finished(self.problem, result, options, weighing, theta=theta).assign_coords(member=list(self.names))
         return result.assign_attrs(rule=self.rule.name, predictor=self.names[fit.predicts]), warm
 
     def _decide(self, values: np.ndarray, options: Options, labeled: Labeled) -> tuple[np.ndarray, Weighing | None, Decision]:

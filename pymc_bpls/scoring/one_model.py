@@ -83,14 +83,18 @@ class ModelScorer:
             return log_softmax(predictive.log_mean_lik(Gaussian.at_mode(fit.mode), positions, normalised=True))
         return predictive.log_probabilities(fit.mode.theta, positions)
 
+    def rejection(self, fit: ModelFit, positions: np.ndarray) -> str | None:
+        """At the mode of ℓ_D + log π."""
+        return self.problem.density.checks.sentence(fit.mode.theta, positions, "at the mode")
+
     def score(self, settings: Settings, fit: ModelFit, options: Options, warm: Warm = None) -> tuple[xr.Dataset, Warm]:
         """Scores of the candidates' classes, which are combined where the label rule says so."""
         to_log = None if options.weigh is None else _log_scale(settings)
         result, start = self._scores(settings, fit, Pairs.of(options.candidates, options.codes), warm)
         if options.weigh is None or to_log is None:
-            return finished(self.problem, result, options), start
+            return finished(self.problem, result, options, theta=fit.mode.theta), start
         combined, weighing = _combined_classes(result, options.weigh, to_log)
-        return finished(self.problem, combined, options, weighing), start
+        return finished(self.problem, combined, options, weighing, theta=fit.mode.theta), start
 
     def _scores(self, settings: Settings, fit: ModelFit, pairs: Pairs, warm: Warm) -> tuple[xr.Dataset, Warm]:
         criterion = settings.criterion

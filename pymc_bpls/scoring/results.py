@@ -56,10 +56,17 @@ def largest_error(errors: np.ndarray) -> dict[str, float]:
     return {"score_error": float(known.max())} if (known > 0).any() else {}
 
 
-def finished(problem: Problem, result: xr.Dataset, options: Options, weighing: Weighing | None = None) -> xr.Dataset:
+def finished(
+    problem: Problem,
+    result: xr.Dataset,
+    options: Options,
+    weighing: Weighing | None = None,
+    *,
+    theta: np.ndarray | None = None,
+) -> xr.Dataset:
     """The result with pseudo-labels, coords and the user's index; rows without a finite score are reported.
 
-    `weighing` is how classes were combined, where they were.
+    `weighing` is how classes were combined, where they were; `theta` is the mode of D, at which causes are looked for.
     """
     names, dims = problem.classes.names, result["score"].dims
     candidates, codes, scores = options.candidates, options.codes, result["score"].to_numpy()
@@ -79,9 +86,11 @@ def finished(problem: Problem, result: xr.Dataset, options: Options, weighing: W
     described = {name: (*value, {"description": DESCRIPTIONS[name]}) for name, value in variables.items()}
     bad = candidates[~finite.reshape(len(candidates), -1).all(axis=1)]
     if bad.size:
+        rejected = None if theta is None else problem.density.checks.sentence(theta, bad, "at the mode")
         warn(
             f"{bad.size} of {len(candidates)} candidates have no finite score{' for some class' * (codes.ndim == 2)} "
-            f"(the first: row {bad[0]}). They are never selected with it; look for far-away values in these rows."
+            f"(the first: row {bad[0]}). "
+            + (rejected or "They are never selected with it; look for far-away values in these rows.")
         )
     return xr.Dataset(described, coords=problem.coords(candidates, codes), attrs=result.attrs)
 

@@ -14,6 +14,7 @@ import xarray as xr
 
 from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.compute.compiler import Compiler
+from pymc_bpls.errors import warn
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.montecarlo.averages import Averages
@@ -74,6 +75,10 @@ class Scorer(Protocol):
         """The predictor's log class probabilities, shape (rows, K)."""
         ...
 
+    def rejection(self, fit: Any, positions: np.ndarray) -> str | None:
+        """What PyMC rejects, at the mode, of the parameters of rows of the predictor's table, and what to do."""
+        ...
+
     def score(self, settings: Settings, fit: Any, options: Options, warm: Warm = None) -> tuple[xr.Dataset, Warm]:
         """Scores of the candidates' classes, and what the next round may start from, which is `warm` there."""
         ...
@@ -93,6 +98,18 @@ class Scorer(Protocol):
     def with_memory(self, chunk_bytes: int) -> Self:
         """The same with so much memory for refits that are done together."""
         ...
+
+
+def told_probabilities(scorer: Scorer, fit: Fitted, positions: np.ndarray) -> np.ndarray:
+    """`log_probabilities`, with a warning of rows that have none."""
+    log_p = scorer.log_probabilities(fit, positions)
+    none = positions[np.isnan(log_p).any(axis=1)]
+    if none.size:
+        warn(
+            scorer.rejection(fit, none)
+            or f"{none.size} rows have no class probabilities (the first: row {none[0]}). Look for far-away values in them."
+        )
+    return log_p
 
 
 def label_options(scorer: Scorer, rule: LabelRule, fit: Fitted, candidates: np.ndarray) -> Options:

@@ -10,7 +10,7 @@ import pandas as pd
 from pymc_bpls.model.index import RowNames
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.scoring.fitted import Fitted
-from pymc_bpls.scoring.scorer import Scorer
+from pymc_bpls.scoring.scorer import Scorer, told_probabilities
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,6 @@ class HeldOut:
 
     def evaluate(self, scorer: Scorer, fit: Fitted) -> tuple[np.ndarray, float]:
         """Which rows are predicted right (t,), and the mean log probability of the true classes."""
-        log_p = scorer.log_probabilities(fit, self.positions)
+        log_p = told_probabilities(scorer, fit, self.positions)
         right = np.nan_to_num(log_p, nan=-np.inf).argmax(axis=1) == self.codes
         return right, float(log_p[np.arange(len(self.codes)), self.codes].mean())
