@@ -2,48 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pymc as pm
 from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import io_toposort
+from pytensor.graph.traversal import ancestors, io_toposort
 
 from pymc_bpls.errors import RowError
-from pymc_bpls.model.slicing import GATHERS, Source, depends, evaluate, remake
+from pymc_bpls.model.indexing import GATHERS, SCATTERS, array_indices
+from pymc_bpls.model.slicing import Source, depends, evaluate, remake
 
 _SHOWN = 5
 
 
 def check_groups(model: pm.Model, source: Source, log_lik: Variable) -> None:
-    """Refuse an index with a value a row that points outside the levels of what it indexes, listing both."""
+    """Refuse an index that points outside the levels of what it indexes, listing both.
+
+    Each index of a gather is held against the axis that it is on. With a value a row, it may not count from the end.
+    """
     moving = depends([log_lik], source.dynamic())
     _, parts = source.theta()
     for node in io_toposort([], [log_lik]):
-        if not isinstance(node.op, GATHERS) or len(node.inputs) != 2 or node.inputs[1] in moving:
+        if not isinstance(node.op, (*GATHERS, *SCATTERS)):
             continue
-        levels, index = node.inputs
-        values = np.asarray(evaluate([index], source.givens)[0])
-        [sized] = remake([levels], {variable: part for variable, part in parts.items()})
-        size = sized.type.shape[0]
-        if size is None or values.ndim != 1 or len(values) != source.n_rows or values.dtype.kind not in "iu":
-            continue
-        outside = np.flatnonzero((values < 0) | (values >= size))
-        if outside.size:
-            raise RowError(
-                f"{_name(model, index)} holds {np.unique(values[outside])[:_SHOWN].tolist()} in rows "
-                f"{outside[:_SHOWN].tolist()}, outside its {size} levels ({_levels(model, size)}). "
-                "Give a group without labeled rows a level of its own, or leave these rows out."
-            )
+        for axis, place in array_indices(node.op, node.inputs):
+            index = node.inputs[place]
+            if index not in moving:
+                values = np.asarray(evaluate([index], source.givens)[0])
+                size = _size(node.inputs[0], axis, parts, source, moving)
+                if size is not None:
+                    _check(model, index, values, size, by_row=values.shape[:1] == (source.n_rows,))
+
+
+def _size(levels: Variable, axis: int, parts: Mapping[Variable, Variable], source: Source, moving: set[Variable]) -> int | None:
+    """How many levels an axis has, None where the graph does not say."""
+    [sized] = remake([levels], parts)
+    size = sized.type.shape[axis]
+    if size is None and levels not in moving:
+        return int(np.shape(evaluate([levels], source.givens)[0])[axis])
+    return size
+
+
+def _check(model: pm.Model, index: Variable, values: np.ndarray, size: int, *, by_row: bool) -> None:
+    lowest = 0 if by_row else -size
+    outside = (values < lowest) | (values >= size)
+    if not outside.any():
+        return
+    strange = np.unique(values[outside])[:_SHOWN].tolist()
+    rows = np.flatnonzero(outside.reshape(len(values), -1).any(axis=1))[:_SHOWN].tolist() if by_row else []
+    raise RowError(
+        f"{_name(model, index)} holds {strange}{f' in rows {rows}' if by_row else ''}, outside its {size} levels "
+        f"({_levels(model, size)}). Give a group without labeled rows a level of its own, or leave these rows out."
+    )
 
 
 def _name(model: pm.Model, index: Variable) -> str:
-    below = [data.name for data in model.data_vars if data is index or data in _inputs(index)]
-    return f'The group index "{below[0]}"' if below else "A group index"
-
-
-def _inputs(variable: Variable) -> list[Variable]:
-    return [] if variable.owner is None else list(variable.owner.inputs)
+    above = set(ancestors([index]))
+    below = [f'"{data.name}"' for data in model.data_vars if data in above]
+    return f"The group index {' with '.join(below)}" if below else "A group index"
 
 
 def _levels(model: pm.Model, size: int) -> str:

@@ -20,6 +20,7 @@ from pytensor.scalar.math import Erfcx, Log1mexp, Softplus
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_bpls.errors import ModelError
+from pymc_bpls.model.indexing import SCATTERS
 
 _TINY = np.finfo(float).tiny
 
@@ -112,6 +113,11 @@ def _check(*arguments: Any) -> Any:
     return jnp.where(holds, value, jnp.nan)
 
 
+def _scatter(converted: Callable[..., Any]) -> Callable[..., Any]:
+    """PyTensor's own, which takes no plain number to set."""
+    return lambda values, new, *indices: converted(values, jnp.asarray(new), *indices)
+
+
 def _convert(op: Any, node: Any = None, **kwargs: Any) -> Callable[..., Any]:
     scalar_op = op.scalar_op if isinstance(op, Elemwise) else op
     if isinstance(scalar_op, Composite):
@@ -122,7 +128,8 @@ def _convert(op: Any, node: Any = None, **kwargs: Any) -> Callable[..., Any]:
     if known is not None:
         return known
     try:
-        return jax_funcify(op, node=node, **kwargs)
+        converted = jax_funcify(op, node=node, **kwargs)
+        return _scatter(converted) if isinstance(op, SCATTERS) else converted
     except NotImplementedError as error:
         raise ModelError(
             f"The operation {scalar_op} of the model has no JAX version. Rewrite that part of the model with another one."

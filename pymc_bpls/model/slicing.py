@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-import pytensor.tensor.subtensor
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Constant, Variable
@@ -26,18 +25,13 @@ from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.shape import Reshape, SpecifyShape
-from pytensor.tensor.subtensor import Subtensor
+from pytensor.tensor.subtensor import IncSubtensor, Subtensor
 
+from pymc_bpls.model.indexing import GATHERS, SCATTERS, array_indices, takes_every_row
 from pymc_bpls.model.parameter_checks import Condition, conditions_of, where_they_hold
 
 PLAIN = Mode(linker="py", optimizer=None)
 _MOST_AMBIGUOUS = 5
-# PyTensor 3 has one operation for what were two
-GATHERS = tuple(
-    getattr(pytensor.tensor.subtensor, name)
-    for name in ("AdvancedSubtensor", "AdvancedSubtensor1")
-    if hasattr(pytensor.tensor.subtensor, name)
-)
 
 
 @dataclass(frozen=True)
@@ -145,16 +139,19 @@ def remake(
     lengths: frozenset[int] = frozenset(),
     size: int = 1,
     position: Variable | None = None,
+    numbered: Iterable[Variable] | None = None,
     check: Callable[[Any, list[Variable]], Variable] | None = None,
 ) -> list[Variable]:
     """`outputs` with variables replaced and every node above them made anew.
 
     A node that meets a row input has the table's length (one of `lengths`) in what it allocates or reshapes to replaced by
     `size`, and, where `position` is given, gathers its parameter-dependent inputs of that length at the rows' positions.
+    Where `numbered` is given, the row inputs that number the table's rows, an index of rows among rows must be one of them.
     `check(op, inputs)` takes the place of PyMC's checks of parameters, which otherwise stay.
     """
     made = dict(replace)
     of_row = set(row_inputs)
+    numbers = None if numbered is None else set(numbered)
 
     def known(variable: Variable) -> Variable:
         return made.setdefault(variable, variable)
@@ -183,6 +180,8 @@ def remake(
         row = any(variable in of_row for variable in inputs)
         if row:
             inputs = _of_rows(node.op, inputs, of_row, lengths, size, position)
+            if numbers is not None:
+                inputs = _among_rows(node.op, inputs, of_row, size, numbers)
         for old, new in zip(node.outputs, node.op.make_node(*inputs).outputs, strict=True):
             memo.setdefault(old, new)
             if row:
@@ -209,6 +208,29 @@ def _of_rows(
     if position is None:
         return inputs
     return [_gather(variable, of_row, lengths, position) for variable in inputs]
+
+
+def _among_rows(op: Any, inputs: list[Variable], of_row: set[Variable], size: int, numbers: set[Variable]) -> list[Variable]:
+    """The inputs of an index of rows among rows: `M[np.arange(n), j]` takes each row's own entry, however many rows there are.
+
+    Raises
+    ------
+    ValueError
+        Rows are named in another way, so that some depend on others, or one of them is changed by its number.
+    """
+    if not isinstance(op, (*GATHERS, *SCATTERS, IncSubtensor)) or inputs[0] not in of_row or inputs[0].type.shape[0] != size:
+        return inputs
+    inputs = list(inputs)
+    named = isinstance(op, IncSubtensor) and not takes_every_row(op)
+    for axis, place in () if isinstance(op, IncSubtensor) else array_indices(op, inputs):
+        index = inputs[place]
+        if axis == 0 and index in numbers:
+            inputs[place] = pt.shape_padright(pt.arange(size), index.type.ndim - 1)
+        elif axis == 0:
+            named |= index in of_row or (isinstance(index, Constant) and isinstance(op, SCATTERS))
+    if named:
+        raise ValueError("rows are named by their number")
+    return inputs
 
 
 def _shorten(length: Variable, lengths: frozenset[int], size: int) -> Variable:
@@ -324,9 +346,16 @@ def _reading(
         lengths=source.lengths,
         size=size,
         position=position if gathers else None,
+        numbered=[inputs[leaf] for leaf in taken if _numbers_rows(values[leaf])],
     )
     data = (np.arange(source.n_rows), *(np.array(values[leaf], dtype=wide(leaf)) for leaf in taken))
     return RowGraph(theta, label, (position, *inputs.values()), tuple(taken), data, out, sliced=True, gathers=gathers)
+
+
+def _numbers_rows(values: np.ndarray) -> bool:
+    """Whether each row's value is its position."""
+    positions = np.arange(len(values)).reshape(-1, *(1,) * (values.ndim - 1))
+    return values.dtype.kind in "iu" and values.size > 0 and bool((values == positions).all())
 
 
 def constants_of_length(source: Source, log_lik: Variable, length: int) -> list[np.ndarray]:
