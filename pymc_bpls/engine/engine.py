@@ -28,6 +28,7 @@ from pymc_bpls.text.progress import stage
 CHUNK_BYTES = 256 * 2**20
 _ROWS_AT_ONCE = 1024
 _PAIRS_AT_ONCE = 64
+_PROBES = 3
 _HESSIANS, _MATRICES = 10, 4
 _FEWER_ROWS = "Label fewer rows, or leave out what makes rows depend on each other"
 
@@ -224,7 +225,7 @@ class Engine:
         Refits
             Terms of shape (pairs,): `log_lik_labeled` ℓ_D, `log_lik_pseudo` ℓ_i, `log_prior`, `log_det` of −∇²S_i, `converged`;
             and `theta` (pairs, q). A candidate that is lost in the batch is tried again by itself; where that has no mode
-            either, its terms are NaN.
+            either, its terms are NaN. A class that cannot be has ℓ_i = −∞ wherever it is expanded: here at the mode without it.
         """
         shared = Shared(labeled, k, prior, start, self.chunk_bytes)
         if self.route.apart:
@@ -240,11 +241,21 @@ class Engine:
         return self._retry(refits, shared, positions, codes)
 
     def _retry(self, refits: Refits, shared: Shared, positions: np.ndarray, codes: np.ndarray) -> Refits:
-        """Candidates that the batch lost, one by one; those without a mode have NaN terms and `converged` False."""
+        """Candidates that the batch lost, one by one; those without a mode have NaN terms and `converged` False.
+
+        A likelihood that is 0 for every θ adds nothing to move the mode of k ℓ_D [+ log π].
+        """
         lost = np.flatnonzero(~refits.converged)
         if not lost.size:
             return refits
         refits = Refits(*(np.array(values) for values in vars(refits).values()))
+        never = self.impossible(shared.start.theta, positions[lost], codes[lost])
+        for i in lost[never]:
+            log_lik, _, log_prior = self.terms(shared.start.theta, shared.labeled, int(positions[i]), int(codes[i]))
+            refits.theta[i], refits.converged[i] = shared.start.theta, True
+            refits.log_lik_labeled[i], refits.log_lik_pseudo[i] = log_lik, -np.inf
+            refits.log_prior[i], refits.log_det[i] = log_prior, shared.start.log_det
+        lost = lost[~never]
         with stage("refits one by one", len(lost)) as tell:
             for i in lost:
                 self._refit_alone(refits, shared, int(i), (int(positions[i]), int(codes[i])))
@@ -262,6 +273,12 @@ class Engine:
             values = np.array([*self.terms(mode.theta, shared.labeled, *pair), mode.log_det])
             refits.theta[i], refits.converged[i] = mode.theta, True
         refits.log_lik_labeled[i], refits.log_lik_pseudo[i], refits.log_prior[i], refits.log_det[i] = values
+
+    def impossible(self, theta: np.ndarray, positions: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """Pairs (row, class) whose likelihood is 0 at θ (q,), at the model's start and around θ: a class that cannot be."""
+        around = theta + 0.5 * np.random.default_rng(0).normal(size=(_PROBES, len(theta)))
+        probes = np.vstack([theta, self.density.start, around])
+        return np.isneginf(self.log_lik_pairs(probes, positions, codes)).all(axis=1)
 
     def terms(self, theta: np.ndarray, labeled: Labeled, position: int, code: int) -> tuple[float, float, float]:
         """ℓ_D, ℓ_i and log π at θ (q,) of a candidate i with a class."""

@@ -71,7 +71,7 @@ class Averages:
         log_mean = self.log_mean.reshape(shape)
         total = weighing.combined(log_mean)
         shares = np.exp(weighing.log_weights + log_mean - total[:, None])
-        deviations = (self.deviations.reshape(-1, *shape) * shares).sum(axis=2)
+        deviations = np.where(shares > 0, self.deviations.reshape(-1, *shape) * shares, 0.0).sum(axis=2)
         return Averages(total, deviations, self.ess.reshape(shape).min(axis=1))
 
 

@@ -193,6 +193,7 @@ def _variance(view: FittedView) -> np.ndarray:
     factor = scipy.linalg.cho_factor(view.mode.hessian, lower=True)
     usable, variance = np.isfinite(d).all(axis=1), np.full(len(d), np.nan)
     variance[usable] = np.einsum("ij,ji->i", d[usable], scipy.linalg.cho_solve(factor, d[usable].T))
+    variance[~usable & (view.at_own_class(view.log_probabilities) == 0)] = 0.0  # no other class can be
     return -variance
 
 

@@ -125,6 +125,7 @@ class ModelScorer:
 
 
 def _score_by_fit(criterion: FitCriterion, rng: np.random.Generator, fit: ModelFit, pairs: Pairs) -> xr.Dataset:
+    """Scores of the pairs; a class with probability 0 has none but −∞, unless its score is a probability."""
     view = FittedView(fit.predictive, fit.mode, pairs.rows, pairs.codes, rng)
     score = np.asarray(criterion.score(view), dtype=float)
     if score.shape != pairs.rows.shape:
@@ -132,6 +133,8 @@ def _score_by_fit(criterion: FitCriterion, rng: np.random.Generator, fit: ModelF
             f'Criterion "{criterion.name}" gives values of shape {score.shape} for {len(pairs.rows)} pairs of row and class. '
             "Return one for each of view.positions."
         )
+    if criterion.log_p is None:
+        score = np.where(np.isneginf(view.at_own_class(view.log_probabilities)), -np.inf, score)
     attrs = {} if criterion.error is None else largest_error(criterion.error(view))
     return xr.Dataset({"score": pairs.variable(score)}, attrs=attrs)
 

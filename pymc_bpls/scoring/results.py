@@ -70,29 +70,51 @@ def finished(
     """
     names, dims = problem.classes.names, result["score"].dims
     candidates, codes, scores = options.candidates, options.codes, result["score"].to_numpy()
-    finite = np.isfinite(scores)
+    usable = ~(np.isnan(scores) | np.isposinf(scores))
     if "converged" in result:
         converged = result["converged"].to_numpy()
-        finite = finite & (converged if weighing is None else converged.all(axis=1))
+        usable = usable & (converged if weighing is None else converged.all(axis=1))
     if weighing is not None:
         chosen = weighing.codes
     else:
-        chosen = codes if codes.ndim == 1 else best_classes(np.where(finite, scores, -np.inf), options.preference)
+        chosen = codes if codes.ndim == 1 else best_classes(np.where(usable, scores, -np.inf), options.preference)
     variables = {
-        "score": (dims, np.where(finite, scores, np.nan)),
+        "score": (dims, np.where(usable, scores, np.nan)),
         "pseudo_label": ("candidate", names[chosen]),
         **{str(name): (value.dims, value.to_numpy()) for name, value in result.data_vars.items() if name != "score"},
     }
     described = {name: (*value, {"description": DESCRIPTIONS[name]}) for name, value in variables.items()}
-    bad = candidates[~finite.reshape(len(candidates), -1).all(axis=1)]
+    _warn_of_lost(problem, options, usable, theta)
+    _warn_of_zeros(problem, options, usable & np.isneginf(scores))
+    return xr.Dataset(described, coords=problem.coords(candidates, codes), attrs=result.attrs)
+
+
+def _warn_of_lost(problem: Problem, options: Options, usable: np.ndarray, theta: np.ndarray | None) -> None:
+    """Warn of candidates without a score, and why."""
+    candidates = options.candidates
+    bad = candidates[~usable.reshape(len(candidates), -1).all(axis=1)]
     if bad.size:
         rejected = None if theta is None else problem.density.checks.sentence(theta, bad, "at the mode")
         warn(
-            f"{bad.size} of {len(candidates)} candidates have no finite score{' for some class' * (codes.ndim == 2)} "
-            f"(the first: row {bad[0]}). "
+            f"{bad.size} of {len(candidates)} candidates have no finite score"
+            f"{' for some class' * (options.codes.ndim == 2)} (the first: row {bad[0]}). "
             + (rejected or "They are never selected with it; look for far-away values in these rows.")
         )
-    return xr.Dataset(described, coords=problem.coords(candidates, codes), attrs=result.attrs)
+
+
+def _warn_of_zeros(problem: Problem, options: Options, zero: np.ndarray) -> None:
+    """Warn of candidates whose score is −∞."""
+    candidates = options.candidates
+    pairs = np.argwhere(zero.reshape(len(candidates), -1))
+    if not len(pairs):
+        return
+    row, column = pairs[0]
+    codes = options.codes if zero.ndim == options.codes.ndim else None
+    which = "" if codes is None else f", class {problem.classes.names[codes.reshape(len(candidates), -1)[row, column]]}"
+    warn(
+        f"{len(np.unique(pairs[:, 0]))} of {len(candidates)} candidates have a class with probability 0 under the model "
+        f"(the first: row {candidates[row]}{which}). With it their score is -inf, and they are never selected."
+    )
 
 
 def rank_pairs(scores: xr.DataArray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
