@@ -22,6 +22,7 @@ import pytensor
 import xarray as xr
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
+from scipy.special import logsumexp
 
 from pymc_bpls.compute.library import LIBRARY, ROWS, Graphs
 from pymc_bpls.errors import ModelError, RowError
@@ -49,6 +50,7 @@ from pymc_bpls.model.table import Labeled
 _CHECKED_ROWS = 24
 _READINGS = 8
 _ROUNDING = 1e-9
+_OFF = 1e-5
 
 
 @dataclass(frozen=True)
@@ -152,16 +154,19 @@ def make_density(
     classes: Classes,
     initial: Any,
     marginal: Callable[..., float] | None = None,
+    *,
+    must_add_up: bool = False,
 ) -> Density:
     """The JAX functions of `model`, with rows sliced where that reproduces the whole table.
 
     `name` is the target's, `log_lik` and `prior_terms` are from `split_terms`; `marginal` is as in `find_subtables`.
+    With `must_add_up`, Σ_y exp ℓ_j(y) has to be 1 in every row.
 
     Raises
     ------
     ModelError
         Rows are dependent given θ, and a table of some of them cannot be made; an operation has no JAX version; PyMC rejects
-        the parameters of all rows, at the start and near it.
+        the parameters of all rows, at the start and near it; likelihoods that must add up to 1 over the classes do not.
     RowError
         A pool is given, and the likelihood holds constants of the declared length.
     """
@@ -170,7 +175,10 @@ def make_density(
     table = table_graph(source, log_lik)
     checks = ParameterChecks(name, table.theta, table.label, table.conditions, classes.values[0], source.n_rows)
     start = _start(model, initial)
-    by_row = _verified(source, log_lik, table, checks, classes, start) if log_lik.ndim else None
+    tried = _TableCheck(source, table, classes, start) if log_lik.ndim else None
+    if tried is not None:
+        tried.refuse(checks, classes if must_add_up else None)
+    by_row = _verified(source, log_lik, table, classes, tried) if tried is not None else None
     joint = find_subtables(source, log_lik, classes, start, marginal) if by_row is None else None
     graph, row = by_row or (table, _no_row)
     theta, parts = source.theta()
@@ -234,8 +242,8 @@ def _check_constants(source: Source, log_lik: Variable, declared: int) -> None:
         )
 
 
-def split_terms(model: pm.Model, target: Variable, label: Variable) -> tuple[Variable, list[Variable]]:
-    """Row log-likelihood terms that the label reaches, added up, and the terms of log π.
+def split_terms(model: pm.Model, target: Variable, label: Variable) -> tuple[Variable, list[Variable], list[str]]:
+    """Row log-likelihood terms that the label reaches, added up, the terms of log π, and the variables that those first are of.
 
     Where one of them is one number for the whole table, they are added up to one number.
 
@@ -266,7 +274,8 @@ def split_terms(model: pm.Model, target: Variable, label: Variable) -> tuple[Var
                 f'"{variable.name}" depends on the labels, so they would count twice. Move that term into the likelihood.'
             )
     together = any(term.ndim == 0 for term in reached.values())
-    return sum(term.sum() if together else _per_row(term) for term in reached.values()), prior_terms
+    log_lik = sum(term.sum() if together else _per_row(term) for term in reached.values())
+    return log_lik, prior_terms, [rv.name for rv in reached]
 
 
 def _per_row(term: Variable) -> Variable:
@@ -274,18 +283,13 @@ def _per_row(term: Variable) -> Variable:
 
 
 def _verified(
-    source: Source, log_lik: Variable, table: RowGraph, checks: ParameterChecks, classes: Classes, start: np.ndarray
+    source: Source, log_lik: Variable, table: RowGraph, classes: Classes, check: _TableCheck
 ) -> tuple[RowGraph, Callable[..., jax.Array]] | None:
     """The first reading of the graph for one row that reproduces the whole table, else the table itself; None where rows depend
     on each other.
     """
-    check = _TableCheck(source, table, classes, start)
     if check.dependent:
         return None
-    if check.rejects_everything:
-        sentence = checks.sentence(start, np.arange(source.n_rows), "at its start")
-        if sentence is not None:
-            raise ModelError(sentence)
     for graph in islice(one_row_graphs(source, log_lik), _READINGS):
         try:
             graphs = Graphs([graph.theta, graph.label, *graph.rows], [graph.log_lik], classes.values)
@@ -346,6 +350,7 @@ class _TableCheck:
             mode=PLAIN,
             on_unused_input="ignore",
         )
+        self.start, self.whole = start, whole
         self.dependent = False
         self.cases: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
         for _ in range(3):
@@ -374,10 +379,29 @@ class _TableCheck:
         others = np.arange(len(codes)) != middle
         return not np.allclose(changed[others], expected[others], rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True)
 
-    @property
-    def rejects_everything(self) -> bool:
-        """Whether PyMC rejects the parameters of all rows, wherever they were tried."""
-        return all(rejected.all() for *_, rejected in self.cases)
+    def refuse(self, checks: ParameterChecks, adding_up: Classes | None) -> None:
+        """Refuse a model whose rows PyMC rejects wherever they were tried, or whose classes `adding_up` to 1 do not."""
+        if self.dependent:
+            return
+        if all(rejected.all() for *_, rejected in self.cases):
+            sentence = checks.sentence(self.start, np.arange(checks.n_rows), "at its start")
+            if sentence is not None:
+                raise ModelError(sentence)
+        if adding_up is not None:
+            self._refuse_sums(checks, adding_up)
+
+    def _refuse_sums(self, checks: ParameterChecks, classes: Classes) -> None:
+        for theta, *_ in self.cases:
+            with np.errstate(all="ignore"):
+                of_class = [np.repeat(value[None], checks.n_rows, axis=0) for value in classes.values]
+                sums = np.exp(logsumexp([self.whole(theta, labels)[0] for labels in of_class], axis=0))
+            off = np.flatnonzero(np.abs(np.where(np.isfinite(sums), sums, 1.0) - 1) > _OFF)
+            if off.size:
+                raise ModelError(
+                    f'The likelihood of "{checks.name}" does not add up to 1 over the classes {classes.names.tolist()} '
+                    f"(to {sums[off[0]]:.3g} in row {off[0]}), as where it has weights or a power. "
+                    "Declare each label's own probability, and list every class in classes=."
+                )
 
     def passed_by(self, function: _RowFunction, data: tuple[np.ndarray, ...]) -> bool:
         """Whether values agree but for rounding, which PyTensor's 1 − p has in a small p: eps / p in its logarithm."""

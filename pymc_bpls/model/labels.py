@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pymc.distributions.custom import CustomDistRV
 from pytensor.graph.basic import Variable
 
 from pymc_bpls.errors import LabelError, ModelError, RowError
@@ -228,6 +229,16 @@ KNOWN: dict[str, Callable[..., np.ndarray]] = {
     "BetaBinomialRV": _one_of_two,
     "MultinomialRV": _one_hot,
 }
+
+
+def is_probability(target: Variable) -> bool:
+    """Whether the likelihood of `target` is meant as a probability and might be none: not a known one, nor a density.
+
+    A user's own is taken for one whatever its dtype.
+    """
+    op = target.owner.op
+    discrete = np.dtype(target.dtype).kind in "biu"
+    return type(op).__name__ not in KNOWN and (discrete or isinstance(op, CustomDistRV))
 
 
 def find_classes(

@@ -17,7 +17,7 @@ from pymc_bpls.errors import BPLSError, LabelError, ModelError, RowError
 from pymc_bpls.model.density import Density, hierarchical, label_root, make_density, make_source, split_terms
 from pymc_bpls.model.groups import check_groups
 from pymc_bpls.model.index import find_rows
-from pymc_bpls.model.labels import Classes, as_labels, find_classes
+from pymc_bpls.model.labels import Classes, as_labels, find_classes, is_probability
 from pymc_bpls.model.marginals import find_marginal
 from pymc_bpls.model.prior_sets import Variant
 from pymc_bpls.model.refusals import IMPROPER, check_model, check_target, find_target
@@ -184,7 +184,7 @@ def declare(
     check_target(rv)
     label = label_root(model.rvs_to_values[rv])
     observed = np.asarray(evaluate([label], {})[0])
-    log_lik, prior_terms = split_terms(model, rv, label)
+    log_lik, prior_terms, reached = split_terms(model, rv, label)
     if variant is not None:
         prior_terms = variant.changed(prior_terms)
     rows = read_pool(model, pool, label, log_lik, len(observed))
@@ -195,7 +195,17 @@ def declare(
     source = make_source(model, label, rows.givens, len(observed) + rows.size, len(observed), initial)
     check_groups(model, source, log_lik)
     try:
-        density = make_density(model, rv.name, log_lik, prior_terms, source, found, initial, find_marginal(model, rv, source))
+        density = make_density(
+            model,
+            rv.name,
+            log_lik,
+            prior_terms,
+            source,
+            found,
+            initial,
+            find_marginal(model, rv, source),
+            must_add_up=len(reached) == 1 and is_probability(rv),
+        )
     except (TypeError, ValueError) as error:
         if isinstance(error, BPLSError):
             raise
