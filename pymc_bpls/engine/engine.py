@@ -278,7 +278,7 @@ class Engine:
         """Pairs (row, class) whose likelihood is 0 at θ (q,), at the model's start and around θ: a class that cannot be."""
         around = theta + 0.5 * np.random.default_rng(0).normal(size=(_PROBES, len(theta)))
         probes = np.vstack([theta, self.density.start, around])
-        return np.isneginf(self.log_lik_pairs(probes, positions, codes)).all(axis=1)
+        return np.asarray(np.isneginf(self.log_lik_pairs(probes, positions, codes)).all(axis=1))
 
     def terms(self, theta: np.ndarray, labeled: Labeled, position: int, code: int) -> tuple[float, float, float]:
         """ℓ_D, ℓ_i and log π at θ (q,) of a candidate i with a class."""
