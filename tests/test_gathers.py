@@ -6,6 +6,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+import zoo
 
 import pymc_bpls as bpls
 from pymc_bpls import RowError
@@ -145,3 +146,9 @@ def test_rows_in_another_order_are_those_rows():
     pls = bpls.BPLS(model)
     expected = 1 / (1 + np.exp(-float(pls.fit().mode["b"]) * x[order]))
     np.testing.assert_allclose(pls.predict_proba()[:, 1], expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["softmax_of_p", "softmax_of_logit_p", "ordered_logistic"])
+def test_the_class_that_a_categorical_takes_of_each_row_is_no_number_of_a_row(name):
+    kind = zoo.ACCEPTED[name]
+    assert bpls.BPLS(kind.table(), **kind.options).scorer.problem.density.graph.sliced

@@ -24,7 +24,7 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import Alloc
-from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor
 
 from pymc_bpls.model.indexing import GATHERS, SCATTERS, array_indices, takes_every_row
@@ -150,7 +150,8 @@ def remake(
     `check(op, inputs)` takes the place of PyMC's checks of parameters, which otherwise stay.
     """
     made = dict(replace)
-    of_row = set(row_inputs)
+    inputs_of_rows = set(row_inputs)
+    of_row = set(inputs_of_rows)
     numbers = None if numbered is None else set(numbered)
 
     def known(variable: Variable) -> Variable:
@@ -181,7 +182,7 @@ def remake(
         if row:
             inputs = _of_rows(node.op, inputs, of_row, lengths, size, position)
             if numbers is not None:
-                inputs = _among_rows(node.op, inputs, of_row, size, numbers)
+                inputs = _among_rows(node.op, inputs, of_row, size, inputs_of_rows, numbers)
         for old, new in zip(node.outputs, node.op.make_node(*inputs).outputs, strict=True):
             memo.setdefault(old, new)
             if row:
@@ -210,7 +211,14 @@ def _of_rows(
     return [_gather(variable, of_row, lengths, position) for variable in inputs]
 
 
-def _among_rows(op: Any, inputs: list[Variable], of_row: set[Variable], size: int, numbers: set[Variable]) -> list[Variable]:
+def _among_rows(
+    op: Any,
+    inputs: list[Variable],
+    of_row: set[Variable],
+    size: int,
+    inputs_of_rows: set[Variable],
+    numbers: set[Variable],
+) -> list[Variable]:
     """The inputs of an index of rows among rows: `M[np.arange(n), j]` takes each row's own entry, however many rows there are.
 
     Raises
@@ -227,10 +235,18 @@ def _among_rows(op: Any, inputs: list[Variable], of_row: set[Variable], size: in
         if axis == 0 and index in numbers:
             inputs[place] = pt.shape_padright(pt.arange(size), index.type.ndim - 1)
         elif axis == 0:
-            named |= index in of_row or (isinstance(index, Constant) and isinstance(op, SCATTERS))
+            named |= _has_values_of(index, inputs_of_rows) or (isinstance(index, Constant) and isinstance(op, SCATTERS))
     if named:
         raise ValueError("rows are named by their number")
     return inputs
+
+
+def _has_values_of(variable: Variable, roots: set[Variable]) -> bool:
+    """Whether a variable is computed from the values of some roots, and not from their shapes alone."""
+    if variable in roots:
+        return True
+    node = variable.owner
+    return node is not None and not isinstance(node.op, (Shape, Shape_i)) and any(_has_values_of(v, roots) for v in node.inputs)
 
 
 def _shorten(length: Variable, lengths: frozenset[int], size: int) -> Variable:
