@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import logsumexp
 from scipy.stats import norm, qmc
 
 REPLICATES = 8
@@ -27,7 +28,7 @@ class Averages:
     def log_mean(self) -> np.ndarray:
         """log of the mean over all replicates."""
         with np.errstate(invalid="ignore"):
-            return np.logaddexp.reduce(self.log_means, axis=0) - np.log(len(self.log_means))
+            return np.asarray(logsumexp(self.log_means, axis=0)) - np.log(len(self.log_means))
 
     @property
     def error(self) -> np.ndarray:

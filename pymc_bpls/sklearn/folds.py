@@ -81,13 +81,14 @@ def splits(cv: Any, X: Any, truth: np.ndarray, groups: np.ndarray | None) -> Ite
 
 def _positions(rows: Any, n: int) -> np.ndarray:
     """Rows of a split as positions."""
-    found = np.asarray(rows)
-    found = np.flatnonzero(found) if found.dtype == bool and found.shape == (n,) else found
-    if found.ndim != 1 or found.dtype.kind not in "iu" or not found.size or found.min() < 0 or found.max() >= n:
+    positions = np.asarray(rows)
+    positions = np.flatnonzero(positions) if positions.dtype == bool and positions.shape == (n,) else positions
+    whole = positions.ndim == 1 and positions.dtype.kind in "iu" and positions.size > 0
+    if not whole or np.min(positions) < 0 or np.max(positions) >= n:
         raise RowError(
             f"cv= has a split that is not of the {n} labeled rows. Split these alone, as cv.split(X[labeled], y[labeled])."
         )
-    return found
+    return positions
 
 
 class LabeledKFold(BaseCrossValidator):
