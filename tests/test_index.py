@@ -450,6 +450,9 @@ def test_a_file_that_cannot_be_written_leaves_the_older_one(small, tmp_path, mon
     path = tmp_path / "kept.nc"
     audit = small.audit(["ppp"], np.zeros(14))
     audit.to_netcdf(path)
+    (tmp_path / "other").touch()
+    assert path.stat().st_mode == (tmp_path / "other").stat().st_mode
+    (tmp_path / "other").unlink()
     before = path.read_bytes()
 
     def fails(self, name, **_):

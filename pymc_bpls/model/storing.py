@@ -281,14 +281,10 @@ def save(result: xr.Dataset | xr.DataArray | xr.DataTree, path: str | Path) -> N
         result = as_tree({node.path: node.to_dataset(inherit=False) for node in result.subtree})
     elif isinstance(result, xr.Dataset):
         result = storable(result)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    try:
-        result.to_netcdf(name, engine="h5netcdf")
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+        written = Path(folder) / path.name
+        result.to_netcdf(written, engine="h5netcdf")
+        os.replace(written, path)
 
 
 def as_tree(groups: Mapping[str, xr.Dataset]) -> xr.DataTree:
