@@ -23,6 +23,7 @@ import numpy as np
 
 from pymc_bpls.compute.library import Store
 from pymc_bpls.compute.memory import refused_when_exhausted
+from pymc_bpls.compute.precision import require_double
 from pymc_bpls.text.progress import stage
 
 Kernel = Callable[..., Any]
@@ -68,7 +69,10 @@ class Compiler:
             The kernel is no function of a module, or a static argument is neither a number nor a name.
         SizeError
             It takes more memory than there is.
+        ModelError
+            JAX computes in single precision.
         """
+        require_double()
         code = (kernel, tuple(sorted(static.items())))
         compiled = structure.store.functions.get(code)
         if compiled is None:

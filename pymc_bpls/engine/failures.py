@@ -32,7 +32,7 @@ SENTENCES = {
     ("start", False): "The density of {names} is not finite where the model starts. Declare initval= or give initvals=.",
     ("kink", True): (
         "The log-posterior has a kink in {blamed}, so that it has no Hessian at its mode. "
-        "Use a smooth density (Normal, Student-t) in place of a Laplace prior or a relu."
+        "Use a smooth function (Normal, Student-t, sigmoid) in place of a Laplace prior, a relu or a clip."
     ),
     ("kink", False): (
         "The likelihood has a kink in {blamed}, so that it has no Hessian at its maximum. Use a smooth function in place of it."
@@ -78,11 +78,11 @@ def explain(
 
     Where PyMC rejects the labels' parameters at the start, or just beyond the end, that is said.
     """
-    failure = min(failures, key=lambda f: _TELLING.index(f.kind))
+    failure = _with_kink(failures, derivatives) or min(failures, key=lambda f: _TELLING.index(f.kind))
     rejected = _rejected(failure, failures, rejection)
     if rejected is not None:
         return rejected
-    failure = _understood(failure, derivatives)
+    failure = _understood(failure)
     kind = failure.kind if (failure.kind, prior) in SENTENCES else "lost"
     return SENTENCES[kind, prior].format(
         blamed=_loads(failure, names),
@@ -101,15 +101,19 @@ def _rejected(failure: Failure, failures: Sequence[Failure], rejection: Rejectio
     return None
 
 
-def _understood(failure: Failure, derivatives: Derivatives) -> Failure:
-    """A failure to go on is that of a kink, or of a parameter that has run far away on the unconstrained scale."""
-    if failure.kind != "stuck":
-        return failure
-    kinks = _kinks(derivatives, failure.theta)
-    if kinks.size:
-        return replace(failure, kind="kink", directions=np.eye(len(failure.theta))[:, kinks])
+def _with_kink(failures: Sequence[Failure], derivatives: Derivatives) -> Failure | None:
+    """The first that could not go on, or has run away, at a kink: others may then have run away from it."""
+    for failure in failures:
+        kinks = _kinks(derivatives, failure.theta) if failure.kind in ("stuck", "runaway") else np.empty(0, dtype=int)
+        if kinks.size:
+            return replace(failure, kind="kink", directions=np.eye(len(failure.theta))[:, kinks])
+    return None
+
+
+def _understood(failure: Failure) -> Failure:
+    """A failure to go on is that of a parameter that has run far away on the unconstrained scale."""
     move = failure.theta - failure.start
-    if np.abs(move).max() > _FAR:
+    if failure.kind == "stuck" and np.abs(move).max() > _FAR:
         return replace(failure, kind="runaway", directions=move[:, None])
     return failure
 

@@ -27,7 +27,7 @@ from scipy.special import logsumexp
 from pymc_bpls.compute.library import LIBRARY, ROWS, Graphs
 from pymc_bpls.errors import ModelError, RowError
 from pymc_bpls.model.affine_maps import find_affine_map
-from pymc_bpls.model.jaxify import jaxify
+from pymc_bpls.model.jaxify import NoJaxVersionError, jaxify
 from pymc_bpls.model.labels import Classes
 from pymc_bpls.model.parameter_checks import ParameterChecks
 from pymc_bpls.model.slicing import (
@@ -183,15 +183,15 @@ def make_density(
     graph, row = by_row or (table, _no_row)
     theta, parts = source.theta()
     terms = remake(prior_terms, {**held_constant(prior_terms, source), **parts})
+    names = [v.name for v in (*model.free_RVs, *model.potentials)]
 
     def make() -> Structure:
-        return Structure(row, jaxify([theta], terms), classes.values, find_affine_map(graph, start))
+        return Structure(row, _jaxify_priors(theta, terms, names), classes.values, find_affine_map(graph, start))
 
     graphs = Graphs([theta, graph.theta, graph.label, *graph.rows], [*terms, graph.log_lik], classes.values)
     structure: Structure = LIBRARY.get(graphs, make) if graph.sliced else make()
     if structure.affine_map is not None and not structure.affine_map.holds_on(graph, start):
         structure = make()
-    names = [v.name for v in (*model.free_RVs, *model.potentials)]
 
     def not_finite(theta: np.ndarray) -> list[str]:
         values = structure.priors(jnp.asarray(theta))
@@ -207,6 +207,22 @@ def make_density(
         start=start,
         joint=joint,
     )
+
+
+def _jaxify_priors(theta: Variable, terms: list[Variable], names: list[str]) -> Callable[..., Any]:
+    """The terms of log π as a JAX function; a term without JAX version is refused by the name of its variable."""
+    try:
+        return jaxify([theta], terms)
+    except NoJaxVersionError:
+        for name, term in zip(names, terms, strict=False):
+            try:
+                jaxify([theta], [term])
+            except NoJaxVersionError as error:
+                raise ModelError(
+                    f'The density of "{name}" has no JAX version, for its operation {error.operation}. '
+                    "Give it a distribution without that operation (a mixture, say, in place of pm.Interpolated)."
+                ) from error
+        raise
 
 
 NO_ROW = (

@@ -19,10 +19,21 @@ from pytensor.scalar.basic import Composite, Log, Log1p, Switch
 from pytensor.scalar.math import Erfcx, Log1mexp, Softplus
 from pytensor.tensor.elemwise import Elemwise
 
+from pymc_bpls.compute.precision import require_double
 from pymc_bpls.errors import ModelError
 from pymc_bpls.model.indexing import SCATTERS
 
 _TINY = np.finfo(float).tiny
+
+
+class NoJaxVersionError(ModelError):
+    """An operation of the model cannot be converted."""
+
+    def __init__(self, operation: Any) -> None:
+        self.operation = type(operation).__name__
+        super().__init__(
+            f"The operation {self.operation} of the model has no JAX version. Rewrite that part of the model with another one."
+        )
 
 
 @jax.custom_jvp
@@ -131,9 +142,7 @@ def _convert(op: Any, node: Any = None, **kwargs: Any) -> Callable[..., Any]:
         converted = jax_funcify(op, node=node, **kwargs)
         return _scatter(converted) if isinstance(op, SCATTERS) else converted
     except NotImplementedError as error:
-        raise ModelError(
-            f"The operation {scalar_op} of the model has no JAX version. Rewrite that part of the model with another one."
-        ) from error
+        raise NoJaxVersionError(scalar_op) from error
 
 
 def jaxify(inputs: Sequence[Variable], outputs: Sequence[Variable]) -> Callable[..., tuple[jax.Array, ...]]:
@@ -142,8 +151,9 @@ def jaxify(inputs: Sequence[Variable], outputs: Sequence[Variable]) -> Callable[
     Raises
     ------
     ModelError
-        `floatX` is not float64, or an operation has no JAX version (it is named).
+        `floatX` is not float64, JAX computes in single precision, or an operation has no JAX version (it is named).
     """
+    require_double()
     if pytensor.config.floatX != "float64":
         raise ModelError(
             f'pytensor.config.floatX is "{pytensor.config.floatX}", too coarse for a Hessian. Set it to "float64".'

@@ -181,7 +181,7 @@ def declare(
     """
     check_model(model)
     rv = find_target(model, target)
-    check_target(rv)
+    check_target(model, rv)
     label = label_root(model.rvs_to_values[rv])
     observed = np.asarray(evaluate([label], {})[0])
     log_lik, prior_terms, reached = split_terms(model, rv, label)

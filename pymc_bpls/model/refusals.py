@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import pymc as pm
 from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
+from pytensor.sparse.type import SparseTensorType
+from pytensor.tensor.random.type import RandomType
 
 from pymc_bpls.errors import ModelError
 
@@ -15,7 +18,15 @@ _NO_GRADIENT = ("BART",)
 
 
 def check_model(model: pm.Model) -> None:
-    """Refuse what has no Laplace approximation at all: missing labels as parameters, discrete or tree-valued variables."""
+    """Refuse what has no Laplace approximation at all: missing labels as parameters, discrete or tree-valued variables; and
+    variables of `pymc.dims`.
+    """
+    for rv in (*model.free_RVs, *model.observed_RVs):
+        if type(rv.type).__name__ == "XTensorType":
+            raise ModelError(
+                f'"{rv.name}" is declared with pymc.dims, whose variables have dimensions by name and no axis of rows. '
+                "Declare the model with pm.Normal and the like in place of pymc.dims."
+            )
     names = {rv.name for rv in model.free_RVs}
     for rv in model.observed_RVs:
         stem = rv.name.removesuffix("_observed")
@@ -55,11 +66,25 @@ def find_target(model: pm.Model, target: str | Variable | None) -> Variable:
     return observed[name] if name is not None else next(iter(observed.values()))
 
 
-def check_target(target: Variable) -> None:
-    """Refuse a likelihood that is rescaled to a total size."""
+def check_target(model: pm.Model, target: Variable) -> None:
+    """Refuse a likelihood that is rescaled to a total size, or whose data are drawn at random or sparse."""
     if type(target.owner.op).__name__ == "MinibatchRandomVariable":
         raise ModelError(
             f'"{target.name}" has total_size=, which rescales its likelihood whatever rows are in it. Declare it without.'
+        )
+    parents = model.replace_rvs_by_values(target.owner.op.dist_params(target.owner))
+    below = list(ancestors([model.rvs_to_values[target], *parents]))
+    if any(isinstance(variable.type, RandomType) for variable in below):
+        raise ModelError(
+            f'The data of "{target.name}" are drawn at random each time, as by pm.Minibatch. '
+            "Declare it on the whole table, with every row in its place."
+        )
+    sparse = [variable for variable in below if isinstance(variable.type, SparseTensorType)]
+    if sparse:
+        name = next((f' "{variable.name}"' for variable in sparse if variable in model.data_vars), "")
+        raise ModelError(
+            f'The likelihood of "{target.name}" uses a sparse matrix{name}, whose rows cannot be taken one by one. '
+            "Give it dense: X.toarray()."
         )
 
 

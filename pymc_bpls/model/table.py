@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pymc as pm
+import scipy.sparse
 import xarray as xr
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
@@ -159,16 +160,37 @@ def _as_rows(model: pm.Model, name: str, rows: Any, data: SharedVariable) -> np.
     dims = model.named_vars_to_dims.get(name) or ()
     if isinstance(rows, xr.DataArray) and set(dims) == set(rows.dims):
         rows = rows.transpose(*dims)
-    array = np.asarray(rows)
-    shape = data.get_value(borrow=True).shape
+    array = _numbers(rows)
+    shape = np.shape(data.get_value(borrow=True))
     if array.ndim != len(shape) or array.shape[1:] != shape[1:]:
         raise RowError(f'pool["{name}"] has shape {array.shape} and "{name}" {shape}. Give rows of the same number of columns.')
     if array.dtype.kind not in "biuf":
-        raise RowError(f'pool["{name}"] holds values of type {array.dtype}. Convert its columns to numbers.')
+        where = _no_numbers(rows)
+        raise RowError(f'pool["{name}"] holds values of type {array.dtype}{where}. Convert its columns to numbers.')
     whole = np.dtype(data.type.dtype).kind in "biu"
     if whole and array.dtype.kind == "f" and not np.array_equal(array, np.round(array)):
         raise RowError(f'pool["{name}"] holds fractions and "{name}" whole numbers. Declare "{name}" with floats, or round.')
     return array
+
+
+def _numbers(rows: Any) -> np.ndarray:
+    """As an array: of floats where columns of numbers and booleans are mixed, dense where it is sparse."""
+    if scipy.sparse.issparse(rows):
+        return np.asarray(rows.toarray())
+    if isinstance(rows, pd.DataFrame) and len(set(rows.dtypes)) > 1 and not _strange_columns(rows):
+        return rows.to_numpy(dtype=float, na_value=np.nan)
+    return np.asarray(rows)
+
+
+def _strange_columns(frame: pd.DataFrame) -> list[Any]:
+    """Columns that hold neither numbers nor booleans."""
+    numeric = map(pd.api.types.is_numeric_dtype, frame.dtypes)
+    return [column for column, known in zip(frame.columns, numeric, strict=True) if not known]
+
+
+def _no_numbers(rows: Any) -> str:
+    strange = _strange_columns(rows) if isinstance(rows, pd.DataFrame) else []
+    return f" in columns {_quoted(strange[:_SHOWN])}" if strange else ""
 
 
 def column_names(model: pm.Model, name: str) -> Any:

@@ -18,13 +18,14 @@ from pymc_bpls.engine.engine import Engine
 from pymc_bpls.errors import warn
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.montecarlo.bridge import LogRatio
-from pymc_bpls.montecarlo.psis import log_evidence
+from pymc_bpls.montecarlo.psis import GOOD_K, log_evidence, log_evidence_by_t
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion
 from pymc_bpls.scoring.fitted import ModelFit
 from pymc_bpls.scoring.results import Pairs, largest_error
 from pymc_bpls.text.progress import stage
 
 _NO_MEAN_K = 1.0
+_ERRORS = 3.0
 
 
 def score_by_gaussian(
@@ -60,15 +61,28 @@ def score_by_gaussian(
 def _log_normalizers(
     approximation: str, engine: Engine, labeled: Labeled, fits: dict[int, Gaussian]
 ) -> tuple[dict[int, LogRatio], dict[str, float]]:
-    """log Z_k of each fit, and, where they were sampled, the error of what all candidates share and its k-hat."""
+    """log Z_k of each fit, and, where they were sampled, the error of what all candidates share and its k-hat.
+
+    A k-hat above 1 is replaced by that of another proposal, which has heavier tails, where this confirms the values.
+    """
     if APPROXIMATIONS[approximation].has_log_z:
         return {k: LogRatio(q.log_z, 0.0) for k, q in fits.items()}, {}
     sampled = {k: log_evidence(engine, labeled, q, k) for k, q in fits.items()}
     error = float(np.sqrt(sum(ratio.error**2 for ratio, _ in sampled.values())))
     pareto_k = max(pareto_k for _, pareto_k in sampled.values())
     if pareto_k > _NO_MEAN_K:
+        again = {k: log_evidence_by_t(engine, labeled, q, k) for k, q in fits.items()}
+        of_t = max(each for _, each in again.values())
+        if of_t <= GOOD_K and all(_agree(sampled[k][0], again[k][0]) for k in fits):
+            pareto_k = of_t
+    if pareto_k > _NO_MEAN_K:
         warn(
             f"k-hat of the shared constant in the scores is {pareto_k:.3f} (more than 1): their level may be wrong, "
             "their order does not depend on it. Use exact() where the level matters."
         )
     return {k: ratio for k, (ratio, _) in sampled.items()}, {"log_normalizer_error": error, "pareto_k": pareto_k}
+
+
+def _agree(first: LogRatio, second: LogRatio) -> bool:
+    """Whether two estimates differ by no more than their errors explain."""
+    return abs(first.value - second.value) <= _ERRORS * float(np.hypot(first.error, second.error))
