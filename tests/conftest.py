@@ -1,5 +1,6 @@
 """Models that are built and compiled once a session, and how JAX compiles here."""
 
+import io
 import os
 from functools import cache
 
@@ -10,8 +11,10 @@ import numpy as np
 import pytest
 import reference
 from hypothesis import settings
+from rich.console import Console
 
 import pymc_bpls as bpls
+from pymc_bpls.text import progress as text_progress
 
 settings.register_profile("suite", deadline=None, derandomize=True, database=None)
 settings.load_profile("suite")
@@ -29,6 +32,15 @@ def _what_other_workers_compiled(tmp_path_factory, worker_id):
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+@pytest.fixture
+def screen(monkeypatch):
+    """What a terminal would show, without the wait of three seconds."""
+    shown = io.StringIO()
+    monkeypatch.setattr(text_progress, "make_console", lambda: Console(file=shown, force_terminal=True, width=120))
+    monkeypatch.setattr(text_progress, "DELAY", 0.0)
+    return shown
 
 
 @pytest.fixture

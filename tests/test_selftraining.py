@@ -1,6 +1,7 @@
 """Self-training: what is added, when it stops, what the curve measures, and that scikit-learn sees the same models."""
 
 import math
+import time
 
 import numpy as np
 import pymc as pm
@@ -340,8 +341,8 @@ def test_the_settings_of_a_run_are_its_attributes(whole):
     assert (whole.attrs["batch_size"], whole.attrs["pseudo_weight"]) == (1, 1.0)
 
 
-def test_the_progress_bar_writes_and_silence_is_silent(small, capsys):
-    train(small, rounds=1)
-    assert capsys.readouterr().out == ""
-    small.self_train("probability", rounds=1)
-    assert "self-training" in capsys.readouterr().out
+def test_the_progress_bar_writes_and_silence_is_silent(small, screen):
+    train(small, rounds=1, stop=lambda history: time.sleep(0.2))
+    assert screen.getvalue() == ""
+    small.self_train("probability", rounds=1, stop=lambda history: time.sleep(0.2))
+    assert "self-training" in screen.getvalue()

@@ -144,15 +144,6 @@ def test_free_memory_heeds_limits_and_is_assumed_where_nothing_is_known(monkeypa
 
 
 @pytest.fixture
-def screen(monkeypatch):
-    """What a terminal would show, without the wait of three seconds."""
-    shown = io.StringIO()
-    monkeypatch.setattr(text_progress, "make_console", lambda: Console(file=shown, force_terminal=True, width=120))
-    monkeypatch.setattr(text_progress, "DELAY", 0.0)
-    return shown
-
-
-@pytest.fixture
 def named(screen, monkeypatch):
     """The parts of the work that were named."""
     parts, name = [], text_progress._Display.name
