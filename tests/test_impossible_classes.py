@@ -10,7 +10,7 @@ import pytensor.tensor as pt
 import pytest
 
 import pymc_bpls as bpls
-from pymc_bpls import BPLSWarning
+from pymc_bpls import BPLSWarning, ModeError
 
 N, N_LABELED = 60, 20
 X = np.random.default_rng(0).normal(size=(N, 3))
@@ -90,6 +90,17 @@ def test_exact_values_are_0_or_finite(choices, labels):
     assert not np.isnan(exact).any()
     if labels != "all":
         assert np.isfinite(exact).all()
+
+
+def test_a_label_that_cannot_be_is_named():
+    y = np.where(np.arange(N) < N_LABELED, CHOSEN, -1)
+    row = int(np.flatnonzero(~OFFERED[:N_LABELED, 2])[0])
+    y[row] = 2
+    with pm.Model() as model:
+        utility = X @ pm.Normal("b", 0, 1, shape=(3, 3))
+        pm.Categorical("label", logit_p=pt.switch(OFFERED, utility, -np.inf), observed=y)
+    with pytest.raises(ModeError, match=rf"1 labels of D have probability 0 .* \(the first: 2 in row {row}\)"):
+        bpls.BPLS(model).fit()
 
 
 @pytest.fixture(scope="module")

@@ -187,15 +187,22 @@ def minibatch_of_covariates():
     return declare(lambda: rows @ pm.Normal("b", 0, 2, shape=3))
 
 
-def noise():
-    return declare(lambda: linear() + pm.Normal.dist(0, 1, shape=N))
-
-
 @pytest.mark.filterwarnings("ignore:total_size not provided:UserWarning")
-@pytest.mark.parametrize("model", [minibatch_of_both, minibatch_of_covariates, noise], ids=lambda model: model.__name__)
+@pytest.mark.parametrize("model", [minibatch_of_both, minibatch_of_covariates], ids=lambda model: model.__name__)
 def test_data_that_are_drawn_at_random_are_refused(model):
     with pytest.raises(ModelError, match=r'data of "label" are drawn at random each time, as by pm\.Minibatch'):
         bpls.BPLS(model())
+
+
+def test_a_mixture_draws_nothing():
+    """The distributions that it is made of are no data."""
+    with pm.Model() as model:
+        parts = [pm.Bernoulli.dist(logit_p=linear()), pm.Bernoulli.dist(p=0.5)]
+        pm.Mixture("label", w=[0.9, 0.1], comp_dists=parts, observed=Y)
+    with pm.Model() as by_hand:
+        pm.Bernoulli("label", p=0.9 * pm.math.sigmoid(linear()) + 0.05, observed=Y)
+    found, expected = bpls.BPLS(model, classes=[0, 1]).predict_proba(), bpls.BPLS(by_hand).predict_proba()
+    np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
 def test_variables_of_pymc_dims_are_named():

@@ -148,7 +148,7 @@ class Engine:
                 prior=prior,
                 n_rows=len(held),
                 not_finite=self.density.not_finite,
-                rejection=lambda theta, where: self.density.checks.sentence(theta, held.positions, where),
+                rejection=lambda theta, where: self._rejection(held, theta, where),
             )
 
     def derivatives(self, labeled: Labeled, *, k: float = 1, prior: bool = True) -> Derivatives:
@@ -273,6 +273,20 @@ class Engine:
             values = np.array([*self.terms(mode.theta, shared.labeled, *pair), mode.log_det])
             refits.theta[i], refits.converged[i] = mode.theta, True
         refits.log_lik_labeled[i], refits.log_lik_pseudo[i], refits.log_prior[i], refits.log_det[i] = values
+
+    def _rejection(self, labeled: Labeled, theta: np.ndarray, where: str) -> str | None:
+        """What PyMC rejects at θ of the parameters of D, or else which of its labels cannot be."""
+        rejected = self.density.checks.sentence(theta, labeled.positions, where)
+        if rejected is not None or self.density.joint is not None:
+            return rejected
+        never = np.flatnonzero(self.impossible(theta, labeled.positions, labeled.codes))
+        if not never.size:
+            return None
+        label = self.density.class_values[labeled.codes[never[0]]]
+        return (
+            f"{never.size} labels of D have probability 0 under the model whatever its parameters (the first: {label} in row "
+            f"{labeled.positions[never[0]]}). Correct these labels, or what makes their classes impossible."
+        )
 
     def impossible(self, theta: np.ndarray, positions: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """Pairs (row, class) whose likelihood is 0 at θ (q,), at the model's start and around θ: a class that cannot be."""

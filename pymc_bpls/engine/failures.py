@@ -134,7 +134,9 @@ def _kinks(derivatives: Derivatives, theta: np.ndarray) -> np.ndarray:
     for k in range(len(theta)):
         shift = np.zeros_like(theta)
         shift[k] = 1e-5 * (1 + abs(theta[k]))
-        (_, above, h1), (_, below, h2) = derivatives(theta + shift), derivatives(theta - shift)
+        (right, above, h1), (left, below, h2) = derivatives(theta + shift), derivatives(theta - shift)
+        if not np.isfinite([left, right]).all():  # the end of the density, which is no kink in it
+            continue
         smooth = 2 * shift[k] * max(abs(h1[k, k]), abs(h2[k, k]))
         if abs(above[k] - below[k]) > 100 * smooth + 1e-2:
             kinks.append(k)

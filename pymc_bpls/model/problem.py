@@ -20,7 +20,7 @@ from pymc_bpls.model.index import find_rows
 from pymc_bpls.model.labels import Classes, as_labels, find_classes, is_probability
 from pymc_bpls.model.marginals import find_marginal
 from pymc_bpls.model.prior_sets import Variant
-from pymc_bpls.model.refusals import IMPROPER, check_model, check_target, find_target
+from pymc_bpls.model.refusals import IMPROPER, check_likelihood, check_model, check_target, find_target
 from pymc_bpls.model.slicing import Source, evaluate
 from pymc_bpls.model.table import (
     Labeled,
@@ -185,6 +185,7 @@ def declare(
     label = label_root(model.rvs_to_values[rv])
     observed = np.asarray(evaluate([label], {})[0])
     log_lik, prior_terms, reached = split_terms(model, rv, label)
+    check_likelihood(model, rv, log_lik)
     if variant is not None:
         prior_terms = variant.changed(prior_terms)
     rows = read_pool(model, pool, label, log_lik, len(observed))

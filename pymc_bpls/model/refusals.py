@@ -67,24 +67,31 @@ def find_target(model: pm.Model, target: str | Variable | None) -> Variable:
 
 
 def check_target(model: pm.Model, target: Variable) -> None:
-    """Refuse a likelihood that is rescaled to a total size, or whose data are drawn at random or sparse."""
+    """Refuse a likelihood that is rescaled to a total size, or whose labels are drawn at random."""
     if type(target.owner.op).__name__ == "MinibatchRandomVariable":
         raise ModelError(
             f'"{target.name}" has total_size=, which rescales its likelihood whatever rows are in it. Declare it without.'
         )
-    parents = model.replace_rvs_by_values(target.owner.op.dist_params(target.owner))
-    below = list(ancestors([model.rvs_to_values[target], *parents]))
-    if any(isinstance(variable.type, RandomType) for variable in below):
-        raise ModelError(
-            f'The data of "{target.name}" are drawn at random each time, as by pm.Minibatch. '
-            "Declare it on the whole table, with every row in its place."
-        )
-    sparse = [variable for variable in below if isinstance(variable.type, SparseTensorType)]
+    _check_fixed(target, model.rvs_to_values[target])
+
+
+def check_likelihood(model: pm.Model, target: Variable, log_lik: Variable) -> None:
+    """Refuse a likelihood whose data are drawn at random, or sparse."""
+    _check_fixed(target, log_lik)
+    sparse = [variable for variable in ancestors([log_lik]) if isinstance(variable.type, SparseTensorType)]
     if sparse:
         name = next((f' "{variable.name}"' for variable in sparse if variable in model.data_vars), "")
         raise ModelError(
             f'The likelihood of "{target.name}" uses a sparse matrix{name}, whose rows cannot be taken one by one. '
             "Give it dense: X.toarray()."
+        )
+
+
+def _check_fixed(target: Variable, of: Variable) -> None:
+    if any(isinstance(variable.type, RandomType) for variable in ancestors([of])):
+        raise ModelError(
+            f'The data of "{target.name}" are drawn at random each time, as by pm.Minibatch. '
+            "Declare it on the whole table, with every row in its place."
         )
 
 
