@@ -59,7 +59,7 @@ def summary(result: xr.Dataset | xr.DataTree) -> Summary:
     <BLANKLINE>
     Ended after 2 rounds of "probability" (laplace): 2 rounds are done.
     Pseudo-labels: 2 of class 1 (100%; labeled rows 67%).
-    Choices were ahead of the next best row by 0.012 (median).
+    Choices were ahead of the next best row by 0.0021 (median).
     """
     if is_run(result):
         return _summarise_run(read_tables(result))
