@@ -6,16 +6,16 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 from jax.errors import JaxRuntimeError
 
 from pymc_bpls.errors import SizeError
 
-try:
-    import resource
-except ImportError:  # Windows has no such limits
-    resource = None  # type: ignore[assignment]
+#: Absent on Windows, which has no such limits.
+resource = import_module("resource") if find_spec("resource") else None
 
 GIB = 2**30
 _UNKNOWN = 8 * GIB
