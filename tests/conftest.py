@@ -1,7 +1,6 @@
-"""Models that are built and compiled once a session, and how JAX compiles here."""
+"""Models that are built and compiled once a session."""
 
 import io
-import os
 from functools import cache
 
 import jax
@@ -18,10 +17,6 @@ from pymc_bpls.text import progress as text_progress
 
 settings.register_profile("suite", deadline=None, derandomize=True, database=None)
 settings.load_profile("suite")
-
-# What compiles for a second runs for a millisecond here. `.ci/run` has the slow checks compiled as users have it.
-if "JAX_DISABLE_MOST_OPTIMIZATIONS" not in os.environ:
-    jax.config.update("jax_disable_most_optimizations", True)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -19,7 +19,6 @@ from pytensor.scalar.basic import Composite, Log, Log1p, Switch
 from pytensor.scalar.math import Erfcx, Log1mexp, Softplus
 from pytensor.tensor.elemwise import Elemwise
 
-from pymc_bpls.compute.precision import require_double
 from pymc_bpls.errors import ModelError
 from pymc_bpls.model.indexing import SCATTERS
 
@@ -151,9 +150,8 @@ def jaxify(inputs: Sequence[Variable], outputs: Sequence[Variable]) -> Callable[
     Raises
     ------
     ModelError
-        `floatX` is not float64, JAX computes in single precision, or an operation has no JAX version (it is named).
+        `floatX` is not float64, or an operation has no JAX version (it is named).
     """
-    require_double()
     if pytensor.config.floatX != "float64":
         raise ModelError(
             f'pytensor.config.floatX is "{pytensor.config.floatX}", too coarse for a Hessian. Set it to "float64".'

@@ -13,6 +13,7 @@ import numpy as np
 import pymc as pm
 from pytensor.graph.basic import Variable
 
+from pymc_bpls.compute.precision import require_double
 from pymc_bpls.errors import BPLSError, LabelError, ModelError, RowError
 from pymc_bpls.model.density import Density, hierarchical, label_root, make_density, make_source, split_terms
 from pymc_bpls.model.groups import check_groups
@@ -179,6 +180,7 @@ def declare(
 
     See `BPLS` for the parameters and `errors` for what is refused.
     """
+    require_double()
     check_model(model)
     rv = find_target(model, target)
     check_target(model, rv)
