@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.util import find_spec
 from threading import Lock, Timer
+from time import monotonic
 
 from rich.console import Console
 from rich.errors import LiveError
@@ -28,39 +29,55 @@ class _Count(ProgressColumn):
 
 
 class _Display:
-    """A bar with words, which appears when three seconds have passed, where there is somebody to see it."""
+    """A bar with words, which is made when three seconds have passed, where there is somebody to see it."""
 
     def __init__(self, words: str, total: int | None) -> None:
-        self.bar = Progress(
-            TextColumn("{task.description}", markup=False), BarColumn(), _Count(), TimeElapsedColumn(), console=make_console()
-        )
-        self.words, self.part = words, ""
-        self.task = self.bar.add_task(words, total=total)
-        self.lock, self.shown, self.done = Lock(), False, False
+        self.words, self.total, self.part, self.completed = words, total, "", 0
+        self.began = monotonic()
+        self.bar: Progress | None = None
+        self.lock, self.done = Lock(), False
         self.timer = Timer(DELAY, self._show)
         self.timer.daemon = True
-        if can_show(self.bar.console):
-            self.timer.start()
+        self.timer.start()
 
     def _show(self) -> None:
+        console = make_console()
         with self.lock:
-            if not self.done:
-                try:
-                    self.bar.start()
-                    self.shown = True
-                except LiveError:  # the user's own display is there, and rich allows one
-                    return
+            if self.done or not can_show(console):
+                return
+            bar = Progress(
+                TextColumn("{task.description}", markup=False), BarColumn(), _Count(), TimeElapsedColumn(), console=console
+            )
+            self.task = bar.add_task(self._description(), total=self.total, completed=self.completed)
+            bar.tasks[0].start_time = self.began
+            try:
+                bar.start()
+            except LiveError:  # the user's own display is there, and rich allows one
+                return
+            self.bar = bar
+            self._update()
+
+    def _description(self) -> str:
+        return f"{self.words}: {self.part}" if self.part else self.words
+
+    def _update(self) -> None:
+        if self.bar is not None:
+            self.bar.update(self.task, description=self._description(), completed=self.completed)
+
+    def advance(self, n: int) -> None:
+        self.completed += n
+        self._update()
 
     def name(self, part: str) -> None:
         self.part = part
-        self.bar.update(self.task, description=f"{self.words}: {part}" if part else self.words)
+        self._update()
 
     def close(self) -> None:
         self.timer.cancel()
         with self.lock:
             self.done = True
             self.name("")
-            if self.shown:
+            if self.bar is not None:
                 self.bar.stop()
 
 
@@ -90,7 +107,7 @@ def progress(words: str, shown: bool, total: int | None = None) -> Iterator[Tell
     display = _Display(words, total)
     token = _display.set(display)
     try:
-        yield lambda n: display.bar.update(display.task, advance=n)
+        yield display.advance
     finally:
         _display.reset(token)
         display.close()
