@@ -49,7 +49,7 @@ class BambiModel:
         constrain = jaxify([theta], remake(outputs, {**held_constant(outputs, problem.source), **parts}))
         dims = {name: tuple(_dims(self.model, name)[axis] for axis in order) for name, order in orders.items()}
         held = problem.density.parameters
-        parameters = Parameters(tuple(self.reported), held.labels, constrain, dims, held.coords)
+        parameters = Parameters(tuple(self.reported), held.sizes, held.labels, constrain, dims, held.coords)
         return replace(problem, density=replace(problem.density, parameters=parameters))
 
 

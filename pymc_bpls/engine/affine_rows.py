@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from pymc_bpls.compute.compiler import Compiler, Kernel
 from pymc_bpls.compute.threads import IN_TURN
 from pymc_bpls.engine import kernels
 from pymc_bpls.engine.design import Design
+from pymc_bpls.engine.gaussian_priors import GaussianPrior, find_gaussian_prior
 from pymc_bpls.model.affine_maps import AffineMap
 from pymc_bpls.model.density import Density
 from pymc_bpls.model.table import Labeled
@@ -28,7 +29,6 @@ from pymc_bpls.model.table import Labeled
 _ROWS_AT_ONCE = 1024
 _DESIGN_BYTES = 2**28
 _AT_ONCE = (512, 2**14)
-_SPREADS = (1.0, 1.0, 10.0, 100.0)
 
 
 class RowDerivatives(NamedTuple):
@@ -41,13 +41,18 @@ class RowDerivatives(NamedTuple):
 
 @dataclass(frozen=True)
 class Block:
-    """Rows with their classes, weights and design, as the derivatives take them."""
+    """Rows with their classes, weights and design, as the derivatives take them.
+
+    In the coordinates of a row space, `residual` is R (n, p, p) of each row: its predictors are `matrix` u + R e + `offset`,
+    e standard normal and of that row alone. In the parameters themselves there is none.
+    """
 
     matrix: np.ndarray
     offset: np.ndarray
     weights: np.ndarray
     codes: np.ndarray
     inputs: tuple[np.ndarray, ...]
+    residual: np.ndarray | None = None
 
     @property
     def flat(self) -> np.ndarray:
@@ -61,31 +66,32 @@ class Block:
     def take(self, rows: np.ndarray) -> Block:
         """Some of its rows."""
         inputs = tuple(values[rows] for values in self.inputs)
-        return Block(self.matrix[rows], self.offset[rows], self.weights[rows], self.codes[rows], inputs)
-
-
-@dataclass(frozen=True)
-class GaussianPrior:
-    """log π(θ) = value + slope'(θ − θ₀) − ½ (θ − θ₀)' precision (θ − θ₀): normal, flat, or a sum of such terms."""
-
-    start: np.ndarray
-    value: float
-    slope: np.ndarray
-    precision: np.ndarray
-
-    def at(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """log π (sets,) and its gradient (sets, q) at θ (sets, q)."""
-        move = theta - self.start
-        bend = move @ self.precision
-        return self.value + move @ self.slope - 0.5 * (move * bend).sum(axis=1), self.slope - bend
+        residual = None if self.residual is None else self.residual[rows]
+        return Block(self.matrix[rows], self.offset[rows], self.weights[rows], self.codes[rows], inputs, residual)
 
 
 @dataclass(frozen=True)
 class AffineRows:
-    """A density whose rows have linear predictors."""
+    """A density whose rows have linear predictors, in its parameters θ (q,).
+
+    `ReducedRows` are the same in the coordinates of the rows of D.
+    """
 
     density: Density
     compiler: Compiler
+
+    #: What the log integral of a density, and log det of a Hessian, are in θ beyond what they are in these coordinates.
+    log_volume: ClassVar[float] = 0.0
+    log_det_prior: ClassVar[float] = 0.0
+
+    @property
+    def dimension(self) -> int:
+        """Of the coordinates: q."""
+        return self.density.dimension
+
+    def theta(self, points: np.ndarray) -> np.ndarray:
+        """θ (S, q) at coordinates (S, q): the same."""
+        return points
 
     def _run(self, kernel: Kernel, *arrays: Any) -> Any:
         return self.compiler(kernel, self.density.structure, *arrays)
@@ -154,17 +160,16 @@ class AffineRows:
 
     @cached_property
     def gaussian_prior(self) -> GaussianPrior | None:
-        """The prior, where value, gradient and Hessian are those of one quadratic function at points near and far."""
-        start = self.density.start
-        draws = np.random.default_rng(0).normal(size=(len(_SPREADS), len(start)))
-        points = np.vstack([start, start + np.array(_SPREADS)[:, None] * draws])
-        hessians = self._run(kernels.log_prior_hessian, points)
-        values, slopes = self._run(kernels.log_prior_and_gradient, points)
-        gaussian = GaussianPrior(start, float(values[0]), slopes[0], -hessians[0])
-        pairs = ((hessians, -gaussian.precision), *zip((values, slopes), gaussian.at(points), strict=True))
-        with np.errstate(invalid="ignore"):
-            same = all(np.allclose(a, b, rtol=1e-11, atol=1e-13) for a, b in pairs)
-        return gaussian if same else None
+        """The prior, where it is one quadratic function."""
+        density = self.density
+
+        def value_and_gradient(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            return self._run(kernels.log_prior_and_gradient, theta)
+
+        def products(theta: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+            return self._run(kernels.log_prior_products, theta, vectors)
+
+        return find_gaussian_prior(density.start, density.parameters.sizes, value_and_gradient, products)
 
     def derivatives(self, block: Block, prior: bool) -> Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]:
         """Value, gradient and curvature of Σ w_j ℓ_j (+ log π) as `find_mode` takes them."""

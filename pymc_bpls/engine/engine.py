@@ -17,6 +17,7 @@ from pymc_bpls.engine.affine_rows import AffineRows
 from pymc_bpls.engine.failures import Derivatives
 from pymc_bpls.engine.hessian_check import Route
 from pymc_bpls.engine.mode import Mode, find_mode
+from pymc_bpls.engine.reduced_rows import Coordinates, RowSpaces
 from pymc_bpls.engine.refits import Refits, Shared, refit_affine, refit_by_autodiff
 from pymc_bpls.engine.separable_priors import SeparablePrior, find_separable
 from pymc_bpls.errors import ModeError
@@ -71,6 +72,16 @@ class Engine:
         if not self.affine or self.density.structure.affine_map is None:
             return None
         return AffineRows(self.density, self.compiler)
+
+    @cached_property
+    def _row_spaces(self) -> RowSpaces | None:
+        return None if self.affine_rows is None else RowSpaces(self.affine_rows)
+
+    def coordinates(self, labeled: Labeled) -> Coordinates | None:
+        """What D is worked on in, where rows have linear predictors: its rows, where they are fewer than parameters, else θ."""
+        if self._row_spaces is None:
+            return None
+        return self._row_spaces.of(labeled) or self.affine_rows
 
     @cached_property
     def separable_prior(self) -> SeparablePrior | None:

@@ -47,6 +47,12 @@ def log_prior_hessian(structure: Structure, theta: jax.Array) -> jax.Array:
     return jax.vmap(jax.hessian(structure.log_prior))(theta)
 
 
+def log_prior_products(structure: Structure, theta: jax.Array, vectors: jax.Array) -> jax.Array:
+    """Products of the Hessian of the log prior with vectors."""
+    gradient = jax.grad(structure.log_prior)
+    return jax.vmap(lambda v: jax.jvp(gradient, (theta,), (v,))[1])(vectors)
+
+
 def design(structure: Structure, theta: jax.Array, rows: Any) -> tuple[jax.Array, jax.Array]:
     """Design matrices of linear predictors."""
     affine_map = structure.affine_map

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_bpls.engine.affine_rows import AffineRows, GaussianPrior
+from pymc_bpls.engine.affine_rows import AffineRows
+from pymc_bpls.engine.gaussian_priors import GaussianPrior
+from pymc_bpls.engine.precisions import Precision
 
 _TRIED = np.array([-50.0, -7.0, -2.5, -0.3, 0.6, 3.0, 20.0])
 _SPREADS = (0.5, 1.0, 2.0, 5.0, 20.0)
@@ -62,7 +64,7 @@ def find_separable(model: AffineRows) -> SeparablePrior | None:
     if rest.size:
         precision[np.ix_(rest, rest)] = model.prior_precision(start[None])[0][np.ix_(rest, rest)]
         slope[rest] = model.log_prior(start[None])[1][0][rest]
-    separable = SeparablePrior(GaussianPrior(start, value, slope, precision), coordinates, log_prior)
+    separable = SeparablePrior(GaussianPrior(start, value, slope, Precision.of_matrix(precision)), coordinates, log_prior)
     with np.errstate(invalid="ignore"):
         return separable if _is_the_prior(separable, log_prior) else None
 

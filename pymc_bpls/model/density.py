@@ -45,9 +45,13 @@ from pymc_bpls.model.table import Labeled
 
 @dataclass(frozen=True)
 class Parameters:
-    """The unconstrained vector: where each variable sits in it, and how to read it in the user's own terms."""
+    """The unconstrained vector: where each variable sits in it, and how to read it in the user's own terms.
+
+    `sizes` are those of the value variables in it, in their order.
+    """
 
     variables: tuple[str, ...]
+    sizes: tuple[int, ...]
     labels: tuple[str, ...]
     constrain: Callable[[jax.Array], tuple[jax.Array, ...]]
     dims: dict[str, tuple[str, ...]]
@@ -301,7 +305,8 @@ def _parameters(model: pm.Model, source: Source) -> Parameters:
         value = model.rvs_to_values[rv]
         shape = source.values[value][1]
         labels.extend(_entries(rv.name if value.name == rv.name else value.name, shape, shown[rv.name], coords))
-    return Parameters(tuple(rv.name for rv in free), tuple(labels), constrain, dims, coords)
+    sizes = tuple(int(np.prod(shape, dtype=int)) for _, shape in source.values.values())
+    return Parameters(tuple(rv.name for rv in free), sizes, tuple(labels), constrain, dims, coords)
 
 
 def _one_a_level(values: Any) -> np.ndarray:
