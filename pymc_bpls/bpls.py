@@ -9,6 +9,7 @@ import numpy as np
 import pymc as pm
 from pymc.model.core import modelcontext
 
+from pymc_bpls.arguments import check
 from pymc_bpls.bambi import from_bambi, is_bambi
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.engine.engine import Engine
@@ -24,6 +25,8 @@ from pymc_bpls.scoring.one_model import ModelScorer
 from pymc_bpls.selector import PseudoLabelSelector, working
 from pymc_bpls.summaries import summarise_problem
 from pymc_bpls.text.summary import Summary
+from pymc_bpls.trained.result import read_trained
+from pymc_bpls.trained.sample import Sampling, sample_final
 
 _PREDICTORS = ("map", "laplace")
 
@@ -206,6 +209,82 @@ class BPLS(PseudoLabelSelector):
         parameters = self._problem.density.parameters
         evidence = mode.log_integral if self._problem.proper else None
         return as_fit(mode, parameters.named(mode.theta), parameters.labels, evidence)
+
+    def sample(
+        self,
+        result: Any = None,
+        *,
+        method: str = "nuts",
+        draws: int = 1000,
+        tune: int = 1000,
+        chains: int = 4,
+        nuts_sampler: str | None = None,
+        random_seed: int | np.random.Generator | None = None,
+        progressbar: bool = True,
+        **sample_kwargs: Any,
+    ) -> Any:
+        """The posterior of the final model, D with its pseudo-labels, as ArviZ takes it.
+
+        Parameters
+        ----------
+        result : optional
+            A run of `self_train` or `resume`; the labeled rows alone by default.
+        method : {"nuts", "gaussian"}, default "nuts"
+            NUTS through `pm.sample`, or draws of the Gaussian approximation, the run's own ("ep", "vi") or Laplace's.
+        draws, tune, chains, nuts_sampler, **sample_kwargs
+            As in `pm.sample`.
+        random_seed : int or numpy Generator, optional
+        progressbar : bool, default True
+            As in `score`; it takes the place of the sampler's own.
+
+        Returns
+        -------
+        arviz.InferenceData or xarray.DataTree
+            What the installed ArviZ takes (a DataTree from ArviZ 1 on): `posterior` with the model's free variables and
+            Deterministics, `unconstrained_posterior`, `sample_stats`; of the labeled rows, which alone are data,
+            `log_likelihood`, `posterior_predictive` and `observed_data`, classes as codes; `predictions`, mean and standard
+            deviation of the class probabilities of all other rows; `labeled`, the rows of D. Pseudo-labeled rows are marked by
+            `origin` and `round`. `loo` judges the labeled rows: pseudo-labels that they gave rise to stay in D, so that it is
+            optimistic after self-training. Rows that depend on each other have no `log_likelihood`.
+
+        Raises
+        ------
+        BPLSError
+            The sampler failed; its own words are passed on.
+
+        See Also
+        --------
+        predict_proba : class probabilities by these draws.
+        exact : its `/posterior` counts the likelihood twice for "ppp".
+
+        References
+        ----------
+        .. [1] Hoffman, M. D. and Gelman, A. (2014). The No-U-Turn sampler. JMLR 15, 1593-1623.
+           https://doi.org/10.48550/arXiv.1111.4246
+        .. [2] Vehtari, A., Gelman, A. and Gabry, J. (2017). Practical Bayesian model evaluation using leave-one-out
+           cross-validation and WAIC. Statistics and Computing 27, 1413-1432. https://doi.org/10.1007/s11222-016-9696-4
+
+        Examples
+        --------
+        >>> import arviz as az, numpy as np, pymc as pm, pymc_bpls as bpls
+        >>> x = np.array([-2.0, -1.0, 1.0, 2.0, 0.3, 3.0])
+        >>> with pm.Model() as model:
+        ...     slope = pm.Normal("slope", 0, 1)
+        ...     label = pm.Bernoulli("label", logit_p=slope * x, observed=[0, 0, 1, 1, -1, -1])
+        >>> pls = bpls.BPLS(model)
+        >>> run = pls.self_train(rounds=1, progressbar=False)
+        >>> posterior = pls.sample(run, method="gaussian", random_seed=0)
+        >>> posterior["log_likelihood"]["label"].sizes["row"], posterior["labeled"]["origin"].values[-1]
+        (4, 'pseudo-labeled')
+        >>> az.summary(posterior, var_names=["slope"]).index.tolist()
+        ['slope']
+        """
+        check(random_seed=random_seed)
+        options = {**({} if nuts_sampler is None else {"nuts_sampler": nuts_sampler}), **sample_kwargs}
+        sampling, rng = Sampling(method, draws, tune, chains, options), np.random.default_rng(random_seed)
+        trained = read_trained(result, self._problem)
+        with working("sample of the final model", progressbar):
+            return sample_final(self._scorer, trained, sampling, rng)
 
 
 def _find_model(model: Any) -> pm.Model:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from pymc_bpls.arguments import check
@@ -28,7 +29,7 @@ from pymc_bpls.rules.label_rules import LabelRule, find_rule
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion
 from pymc_bpls.scoring.engines import refuse_weight
 from pymc_bpls.scoring.exact import exact_tree, find_exact, warn_if_unreliable
-from pymc_bpls.scoring.scorer import Scorer, label_options, score_pool, told_probabilities
+from pymc_bpls.scoring.scorer import Scorer, label_options, score_pool
 from pymc_bpls.scoring.settings import Settings, find_settings
 from pymc_bpls.selftraining.class_balance import ClassBalance, read_balance
 from pymc_bpls.selftraining.held_out import HeldOut
@@ -46,6 +47,9 @@ from pymc_bpls.selftraining.saved_run import RunMembers, RunSettings, generator_
 from pymc_bpls.selftraining.stop_rules import Stop, read_rules, rows_to_hold_out
 from pymc_bpls.text.progress import Tell, progress
 from pymc_bpls.text.summary import Summary
+from pymc_bpls.trained.labels import label_table
+from pymc_bpls.trained.probabilities import class_probabilities, most_probable
+from pymc_bpls.trained.result import read_trained
 
 
 class PseudoLabelSelector(ABC):
@@ -94,31 +98,81 @@ class PseudoLabelSelector(ABC):
             }
         )
 
-    def predict_proba(self, rows: Any = None) -> xr.DataArray:
-        """Class probabilities of the predictor fitted to the labeled rows.
+    def predict_proba(self, rows: Any = None, *, result: Any = None, by: str | None = None) -> xr.DataArray:
+        """Class probabilities of any rows, by the model that was fitted to the labeled rows or trained by a run.
 
         Parameters
         ----------
-        rows : array_like, optional
-            Row positions, a mask, or names of the index (a pandas Index always is names); all rows by default.
+        rows : array_like or mapping, optional
+            Row positions, a mask, or names of the index (a pandas Index always is names); all rows by default. A mapping as for
+            `pool` gives new rows of the model's `pm.Data`.
+        result : optional
+            What was trained: what `self_train`, `resume` or `sample` returned, read back from a file too. By default the
+            labeled rows alone.
+        by : {"mode", "gaussian", "draws"}, optional
+            At the mode; averaged over the Gaussian approximation of the posterior, the run's own ("ep", "vi") or Laplace's; or
+            averaged over the draws of a sample. By default the draws where `result` holds some, else as `predictor=` says.
 
         Returns
         -------
         xarray.DataArray, shape (row, class)
+
+        Raises
+        ------
+        CriterionError
+            `by` is unknown or needs draws, or the result is none of this table and model.
+
+        See Also
+        --------
+        predict : the most probable classes.
+        labels : the class of every row of the table, and where it came from.
+
+        Examples
+        --------
+        >>> import numpy as np, pymc as pm, pymc_bpls as bpls
+        >>> with pm.Model() as model:
+        ...     x = pm.Data("x", np.array([-2.0, -1.0, 1.0, 2.0, 0.3, 3.0]))
+        ...     label = pm.Bernoulli("label", logit_p=pm.Normal("slope", 0, 1) * x, observed=[0, 0, 1, 1, -1, -1])
+        >>> pls = bpls.BPLS(model)
+        >>> run = pls.self_train(rounds=1, progressbar=False)
+        >>> pls.predict_proba({"x": [0.5, -4.0]}, result=run).sel({"class": 1}).values.round(2)
+        array([0.65, 0.01])
         """
-        table = self._problem.table
-        positions = np.arange(len(table.codes)) if rows is None else self._problem.positions(rows, "rows=")
         with working("probabilities", False):
-            log_p = told_probabilities(self._scorer, self._scorer.fit(self._problem.labeled), positions)
-        return xr.DataArray(
-            np.exp(log_p),
-            dims=("row", "class"),
-            coords={
-                "row": positions,
-                "class": self._problem.classes.names,
-                **table.names.coords("row", positions),
-            },
-        )
+            return class_probabilities(self._scorer, read_trained(result, self._problem), rows, by)
+
+    def predict(self, rows: Any = None, *, result: Any = None, by: str | None = None) -> xr.DataArray:
+        """The most probable class of any rows; parameters are as in `predict_proba`.
+
+        Returns
+        -------
+        xarray.DataArray, shape (row,)
+
+        Raises
+        ------
+        RowError
+            A row has no class probabilities.
+        """
+        return most_probable(self.predict_proba(rows, result=result, by=by))
+
+    def labels(self, result: Any = None) -> pd.DataFrame:
+        """The class of every row of the table, its probability, and where it came from.
+
+        Parameters
+        ----------
+        result : optional
+            As in `predict_proba`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            By the user's index: `class`, the label or pseudo-label of rows of D and of labeled rows that were set aside, the
+            most probable class of others; `probability`, that of this class under the model; `origin`, "labeled",
+            "pseudo-labeled", "unlabeled" (a candidate that was left), "set aside" (by a stop rule) or "held out"; and `round`,
+            in which the row got its pseudo-label.
+        """
+        with working("labels", False):
+            return label_table(self._scorer, read_trained(result, self._problem))
 
     def score(
         self,
@@ -431,7 +485,8 @@ class PseudoLabelSelector(ABC):
             `/exact` over `candidate` (and `label`): `log_predictive` (log E[p(ŷ|x,θ)], the exact ranking) with `mcse` and
             `ess`, `diff_to_best` with `diff_to_best_mcse` (paired), `prob_best` given the Monte Carlo error, `pareto_k` for
             importance sampling, and with `absolute` `log_ppp` or `log_evidence`. `/posterior` and `/sample_stats` of a NUTS
-            run. attrs: `reliable` (0 or 1), `reasons` in words, `log_normalizer` and its error.
+            run: of "ppp" it is that of the doubled likelihood, p(D | θ)² π(θ), as its attrs say, and `sample` has the model's
+            own. attrs: `reliable` (0 or 1), `reasons` in words, `log_normalizer` and its error.
 
         Raises
         ------
@@ -444,6 +499,7 @@ class PseudoLabelSelector(ABC):
         --------
         score : approximations of the same values.
         audit : compares them.
+        BPLS.sample : the posterior of the labeled rows, or of a run.
 
         References
         ----------

@@ -140,8 +140,8 @@ class Problem:
         n = self.source.n_rows
         if not self.density.graph.sliced:
             raise RowError(
-                "Rows of this model cannot be evaluated apart from its table. Put the test rows into the table, and give "
-                "test= their positions."
+                "New rows of this model cannot be evaluated apart from its table. Put them into the table, and name them by "
+                "position."
             )
         pool = read_pool(self.model, rows, self.label, self.log_lik, self.source.declared)
         givens = dict(self.source.givens)
@@ -157,11 +157,11 @@ class Problem:
         for old, new in zip(self.density.data, data, strict=True):
             if len(new) != n + pool.size or not np.array_equal(old, new[:n], equal_nan=True):
                 raise RowError(
-                    "Appending test rows changes the data of the table (a statistic of it, or data outside its containers). "
-                    "Put the test rows into the table, and give test= their positions."
+                    "Appending new rows changes the data of the table (a statistic of it, or data outside its containers). "
+                    "Put them into the table, and name them by position."
                 )
         positions = np.arange(n, n + pool.size)
-        check_finite({f"test= data of shape {array.shape}": array for array in data}, positions, {})
+        check_finite({f"New data of shape {array.shape}": array for array in data}, positions, {})
         return replace(self.density, data=data), positions
 
 

@@ -22,7 +22,7 @@ import xarray as xr
 from arviz_stats.base import array_stats
 
 from pymc_bpls.errors import BPLSError
-from pymc_bpls.model.density import held_constant
+from pymc_bpls.model.density import Parameters, held_constant
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.model.slicing import remake, rows_graph, table_graph
 from pymc_bpls.model.storing import free_name
@@ -151,12 +151,11 @@ def _bad(where: np.ndarray, worst: float, labels: tuple[str, ...], text: str) ->
     return [f"{text.format(worst)} for {', '.join(names[:_NAMED])}{more}"]
 
 
-def named_draws(problem: Problem, theta: np.ndarray) -> xr.Dataset:
-    """Draws (chain, draw, q) as the model's free variables, with their dims and coords.
+def named_draws(parameters: Parameters, theta: np.ndarray) -> xr.Dataset:
+    """Draws (chain, draw, q) as the model's variables, with their dims and coords.
 
     A variable that is called as one of the two dims of draws has `_2` after its name.
     """
-    parameters = problem.density.parameters
     chains, draws, q = theta.shape
     values = jax.jit(jax.vmap(parameters.constrain))(jnp.asarray(theta.reshape(-1, q)))
     template = parameters.named(theta[0, 0])

@@ -29,6 +29,14 @@ from pymc_bpls.montecarlo.psis import GOOD_K, importance_draws, log_densities
 from pymc_bpls.text.progress import stage
 
 _FEWEST_DRAWS = 50
+#: What draws of p_k say that they are of, by k.
+_DRAWN_FROM = {
+    1: {"likelihood_power": 1, "density": "p(D | θ) π(θ), the posterior given D"},
+    2: {
+        "likelihood_power": 2,
+        "density": "p(D | θ)² π(θ), in which D counts twice: narrower than the posterior, which sample() draws from",
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -72,7 +80,8 @@ class Nuts:
             normaliser = _log_evidence(engine, labeled, run.theta, np.random.default_rng(self.seeds[2]))
         draws = Weighted(run.flat, np.zeros(len(run.flat)), len(run.theta), None)
         reasons += unvisited_modes(engine, labeled, k, draws)
-        groups = {"/posterior": named_draws(problem, run.theta), "/sample_stats": run.sample_stats}
+        posterior = named_draws(problem.density.parameters, run.theta).assign_attrs(_DRAWN_FROM[k])
+        groups = {"/posterior": posterior, "/sample_stats": run.sample_stats}
         return Reference(draws, normaliser, groups, reasons, f"{len(draws.theta)} draws of NUTS")
 
 

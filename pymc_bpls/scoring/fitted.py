@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from pymc_bpls.approximations.by_name import APPROXIMATIONS
+from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.approximations.predictive import Predictive
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.mode import Mode
 from pymc_bpls.model.table import Labeled
+from pymc_bpls.scoring.settings import LAPLACE
 
 
 class Fitted(Protocol):
@@ -37,6 +40,12 @@ class ModelFit:
     def engine(self) -> Engine:
         """The engine that serves D."""
         return self.predictive.engine
+
+    def gaussian(self, approximation: str) -> Gaussian:
+        """q ≈ p(θ | D): Laplace's at the mode, or another approximation by its name."""
+        if approximation == LAPLACE:
+            return Gaussian.at_mode(self.mode)
+        return APPROXIMATIONS[approximation].fit(self.engine, self.labeled, 1, self.mode, None)
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,10 @@ class SetScorer:
         """For each member."""
         return replace(self, members=tuple(member.with_memory(chunk_bytes) for member in self.members))
 
+    def with_predictor(self, predictor: str) -> SetScorer:
+        """For each member."""
+        return replace(self, members=tuple(member.with_predictor(predictor) for member in self.members))
+
     def of_each(self, do: Callable[[int, ModelScorer], T]) -> list[T]:
         """`do` of the members and their numbers; what one of them refuses is refused in its name."""
         results = []

@@ -10,7 +10,6 @@ import numpy as np
 import xarray as xr
 
 from pymc_bpls.approximations.by_name import APPROXIMATIONS
-from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.approximations.predictive import log_softmax
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.errors import CriterionError, ModeError
@@ -29,10 +28,13 @@ from pymc_bpls.scoring.scorer import ExactValues, Warm
 from pymc_bpls.scoring.settings import Settings
 from pymc_bpls.text.progress import stage
 
+#: The predictor that takes class probabilities at the mode.
+MAP = "map"
+
 
 @dataclass(frozen=True)
 class ModelScorer:
-    """Scores the candidates of one model; `predictor` is as in `BPLS`."""
+    """Scores the candidates of one model; `predictor` is as in `BPLS`, or the name of another approximation to average over."""
 
     problem: Problem
     engines: Engines
@@ -52,6 +54,10 @@ class ModelScorer:
         """With engines that have so much memory."""
         return replace(self, engines=self.engines.change(lambda engine: replace(engine, chunk_bytes=chunk_bytes)))
 
+    def with_predictor(self, predictor: str) -> ModelScorer:
+        """With predictions at the mode ("map") or averaged over an approximation."""
+        return replace(self, predictor=predictor)
+
     def record(self, fit: ModelFit) -> dict[str, Any]:
         """Nothing."""
         return {}
@@ -69,19 +75,19 @@ class ModelScorer:
         return ModelFit(labeled, mode, predictive)
 
     def log_probabilities(self, fit: ModelFit, positions: np.ndarray) -> np.ndarray:
-        """Of the predictor: at the mode, averaged over Laplace's approximation, or the user's own."""
+        """Of the predictor: at the mode, averaged over an approximation, or the user's own."""
         if callable(self.predictor):
             return _checked(self.predictor(positions), positions, len(self.problem.classes))
+        predictive = self.engines.of(fit.labeled)
+        q = None if self.predictor == MAP else fit.gaussian(self.predictor)
         log_p = np.empty((len(positions), len(self.problem.classes)))
         for places in self.engines.alike(fit.labeled, positions):
-            log_p[places] = self._predicted(fit, positions[places])
+            some = positions[places]
+            if q is None:
+                log_p[places] = predictive.log_probabilities(fit.mode.theta, some)
+            else:
+                log_p[places] = log_softmax(predictive.log_mean_lik(q, some, normalised=True))
         return log_p
-
-    def _predicted(self, fit: ModelFit, positions: np.ndarray) -> np.ndarray:
-        predictive = self.engines.of(fit.labeled)
-        if self.predictor == "laplace":
-            return log_softmax(predictive.log_mean_lik(Gaussian.at_mode(fit.mode), positions, normalised=True))
-        return predictive.log_probabilities(fit.mode.theta, positions)
 
     def rejection(self, fit: ModelFit, positions: np.ndarray) -> str | None:
         """At the mode of ℓ_D + log π."""

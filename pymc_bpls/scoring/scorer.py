@@ -95,6 +95,10 @@ class Scorer(Protocol):
         """The same on the table with `rows` of the data containers appended, and the positions of these rows."""
         ...
 
+    def with_predictor(self, predictor: str) -> Self:
+        """The same with predictions at the mode ("map"), or averaged over "laplace", "ep" or "vi" of p(θ | D)."""
+        ...
+
     def with_memory(self, chunk_bytes: int) -> Self:
         """The same with so much memory for refits that are done together."""
         ...
@@ -105,11 +109,15 @@ def told_probabilities(scorer: Scorer, fit: Fitted, positions: np.ndarray) -> np
     log_p = scorer.log_probabilities(fit, positions)
     none = positions[np.isnan(log_p).any(axis=1)]
     if none.size:
-        warn(
-            scorer.rejection(fit, none)
-            or f"{none.size} rows have no class probabilities (the first: row {none[0]}). Look for far-away values in them."
-        )
+        warn(scorer.rejection(fit, none) or say_without_probabilities(none))
     return log_p
+
+
+def say_without_probabilities(positions: np.ndarray) -> str:
+    """That rows have no class probabilities, where PyMC does not say why."""
+    return (
+        f"{positions.size} rows have no class probabilities (the first: row {positions[0]}). Look for far-away values in them."
+    )
 
 
 def label_options(scorer: Scorer, rule: LabelRule, fit: Fitted, candidates: np.ndarray) -> Options:

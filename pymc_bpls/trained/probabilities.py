@@ -1,0 +1,83 @@
+"""Class probabilities of any rows under what was trained: at the mode, averaged over q ≈ p(θ | D), or over draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from pymc_bpls.errors import CriterionError, RowError, warn
+from pymc_bpls.model.index import RowNames
+from pymc_bpls.scoring.one_model import MAP, ModelScorer
+from pymc_bpls.scoring.scorer import Scorer, say_without_probabilities, told_probabilities
+from pymc_bpls.trained.draws import probabilities_over_draws
+from pymc_bpls.trained.result import Trained
+
+MODE, GAUSSIAN, DRAWS = "mode", "gaussian", "draws"
+
+
+def class_probabilities(scorer: Scorer, trained: Trained, rows: Any, by: str | None) -> xr.DataArray:
+    """p(y | x) over (row, class); `rows` are None for the whole table, rows of it, or new rows of the data containers.
+
+    Without `by`, they are averages over the draws that the result holds, or those of the model's own predictor.
+
+    Raises
+    ------
+    CriterionError
+        `by` is unknown, or the result holds no draws.
+    """
+    if by not in (None, MODE, GAUSSIAN, DRAWS):
+        raise CriterionError(f'by="{by}" is unknown. Use "{MODE}", "{GAUSSIAN}" or "{DRAWS}".')
+    scorer, positions, coords = _locate(scorer, rows)
+    if by is None and trained.theta is not None:
+        by = DRAWS
+    p = _over_draws(scorer, trained, positions) if by == DRAWS else _of_fit(scorer, trained, positions, by)
+    return xr.DataArray(p, dims=("row", "class"), coords={**coords, "class": scorer.problem.classes.names})
+
+
+def most_probable(p: xr.DataArray) -> xr.DataArray:
+    """The most probable class of each row, the first among equals.
+
+    Raises
+    ------
+    RowError
+        A row has no class probabilities.
+    """
+    none = p["row"].to_numpy()[p.isnull().any("class").to_numpy()]
+    if none.size:
+        raise RowError(f"Rows {none[:5].tolist()} have no class probabilities. Leave them out of rows=, or correct their data.")
+    names = p["class"].to_numpy()
+    return p.isel({"class": 0}, drop=True).copy(data=names[p.to_numpy().argmax(axis=1)]).rename("class")
+
+
+def _locate(scorer: Scorer, rows: Any) -> tuple[Scorer, np.ndarray, dict[str, Any]]:
+    """The scorer that knows the rows, their positions in its table, and the coords of results over them."""
+    problem = scorer.problem
+    if isinstance(rows, Mapping):
+        scorer, positions = scorer.with_rows(rows)
+        frames = [each for each in rows.values() if isinstance(each, pd.DataFrame | pd.Series)]
+        names = RowNames(frames[-1].index).coords("row") if frames else {}
+        return scorer, positions, {"row": np.arange(len(positions)), **names}
+    positions = np.arange(problem.source.n_rows) if rows is None else problem.positions(rows, "rows=")
+    return scorer, positions, {"row": positions, **problem.table.names.coords("row", positions)}
+
+
+def _of_fit(scorer: Scorer, trained: Trained, positions: np.ndarray, by: str | None) -> np.ndarray:
+    if by is not None:
+        scorer = scorer.with_predictor(MAP if by == MODE else trained.approximation)
+    fit = scorer.fit(trained.labeled, trained.start, trained.centre_of)
+    return np.exp(told_probabilities(scorer, fit, positions))
+
+
+def _over_draws(scorer: Scorer, trained: Trained, positions: np.ndarray) -> np.ndarray:
+    if trained.theta is None or not isinstance(scorer, ModelScorer):
+        raise CriterionError(f'by="{DRAWS}" needs draws, and result= holds none. Give result=sample(run), of one model.')
+    theta = trained.theta.reshape(-1, trained.theta.shape[-1])
+    p, _ = probabilities_over_draws(scorer, trained.labeled, theta, positions)
+    none = positions[np.isnan(p).any(axis=1)]
+    if none.size:
+        warn(say_without_probabilities(none))
+    return p

@@ -1,0 +1,124 @@
+"""What was trained, from any result that holds it: the labeled rows alone, a run, or a sample of the final model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_bpls.errors import CriterionError
+from pymc_bpls.model.problem import Problem
+from pymc_bpls.model.table import Labeled
+from pymc_bpls.scoring.settings import LAPLACE
+from pymc_bpls.selftraining.saved_run import is_run, read_run
+
+#: The group of a sample that holds its draws of θ, and the one that holds D.
+THETA, ROWS = "unconstrained_posterior", "labeled"
+#: Where the label of a row came from.
+GIVEN, PSEUDO, NONE, HELD_OUT, SET_ASIDE = "labeled", "pseudo-labeled", "unlabeled", "held out", "set aside"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """D that a model was trained on, and how.
+
+    Attributes
+    ----------
+    labeled : Labeled
+        D, in which `rounds` (n,) says in which round a row got its pseudo-label, 0 for labels.
+    test : ndarray of int
+        Rows of the table that were no candidates of the run, whatever the model says.
+    approximation : str
+        By which the run scored: that of q ≈ p(θ | D).
+    start : ndarray, shape (q,), or None
+        Where to look for the mode from.
+    theta : ndarray, shape (chain, draw, q), or None
+        Draws from p(θ | D).
+    """
+
+    labeled: Labeled
+    rounds: np.ndarray
+    test: np.ndarray
+    approximation: str = LAPLACE
+    start: np.ndarray | None = None
+    theta: np.ndarray | None = None
+
+    @property
+    def centre_of(self) -> str | None:
+        """The approximation whose centre will do where there is no mode, as in the run."""
+        return None if self.approximation == LAPLACE else self.approximation
+
+    def origins(self, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+        """Where the label of each row of the table came from, and in which round, 0 where in none; both (N,)."""
+        table = problem.table
+        origins, rounds = np.full(len(table.codes), HELD_OUT, dtype=object), np.zeros(len(table.codes), dtype=int)
+        origins[np.setdiff1d(table.candidates, self.test)] = NONE
+        origins[table.labeled] = SET_ASIDE
+        origins[self.labeled.positions] = np.where(self.rounds > 0, PSEUDO, GIVEN)
+        rounds[self.labeled.positions] = self.rounds
+        return origins, rounds
+
+
+def read_trained(result: Any, problem: Problem) -> Trained:
+    """What a result was trained on: of None the labeled rows alone, of what `self_train`, `resume` or `sample` returned.
+
+    Raises
+    ------
+    CriterionError
+        It is none of these, or none of this table and model.
+    """
+    if result is None:
+        D = problem.labeled
+        return Trained(D, np.zeros(len(D), dtype=int), np.empty(0, dtype=int))
+    if is_run(result):
+        return _of_run(result, problem)
+    if _holds(result, THETA) and _holds(result, ROWS):
+        return _of_sample(group(result, THETA), group(result, ROWS), problem)
+    if _holds(result, "exact"):
+        raise CriterionError(
+            "result= holds exact values, and their draws are no posterior where the likelihood counts twice. "
+            "Give a run of self_train, or what sample() returned."
+        )
+    raise CriterionError("result= is neither a run nor a sample. Give what self_train, resume or sample returned, or None.")
+
+
+def group(result: Any, name: str) -> xr.Dataset:
+    """A group of a DataTree, or of an InferenceData, as a Dataset."""
+    held = result[name]
+    return held.to_dataset() if isinstance(held, xr.DataTree) else held
+
+
+def _holds(result: Any, name: str) -> bool:
+    children = getattr(result, "children", None)
+    groups = children if children is not None else getattr(result, "groups", tuple)
+    return name in (groups() if callable(groups) else groups)
+
+
+def _of_run(run: xr.DataTree, problem: Problem) -> Trained:
+    saved = read_run(run, problem)
+    added = [step["round"] for step in saved.history.steps]
+    test = np.empty(0, dtype=int) if saved.test is None else saved.test.positions
+    return Trained(
+        labeled=saved.labeled,
+        rounds=np.r_[np.zeros(len(saved.labeled) - len(added), dtype=int), np.array(added, dtype=int)],
+        test=test[test < problem.source.n_rows],
+        approximation=saved.settings.approximation,
+        start=saved.theta,
+    )
+
+
+def _of_sample(draws: xr.Dataset, rows: xr.Dataset, problem: Problem) -> Trained:
+    if draws.attrs.get("table") != problem.fingerprint:
+        raise CriterionError("result= is no sample of this table and model. Give it to the BPLS that made it.")
+    theta = draws["theta"].transpose("chain", "draw", "parameter").to_numpy()
+    D = Labeled(rows["row"].to_numpy(), problem.codes(rows["label"].to_numpy()), rows["weight"].to_numpy())
+    return Trained(
+        labeled=D,
+        rounds=rows["round"].to_numpy(),
+        test=np.asarray(np.atleast_1d(draws.attrs["test_rows"]), dtype=int),
+        approximation=str(draws.attrs["approximation"]),
+        start=theta.mean(axis=(0, 1)),
+        theta=theta,
+    )
