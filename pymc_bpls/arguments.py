@@ -52,6 +52,10 @@ ARGUMENTS: dict[str, tuple[Predicate, str]] = {
         number(lambda value: value > 0),
         "pseudo_weight={value!r} is not a positive number. Use 1 for a full row.",
     ),
+    "candidate": (
+        lambda value: isinstance(value, str) and value in ("conditional", "joint"),
+        'candidate={value!r} is unknown. Use "conditional", p(y | x, θ), or "joint", p(x, y | θ).',
+    ),
     "chunk_bytes": (optional(count(1)), "chunk_bytes={value!r} is no amount of memory. Give a number of bytes."),
     "draws": (count(1), "draws={value!r} is no number of draws. Give 1 or more."),
     "tune": (count(0), "tune={value!r} is no number of draws. Give 0 or more."),

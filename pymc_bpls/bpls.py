@@ -128,7 +128,7 @@ class BPLS(PseudoLabelSelector):
         )
         self._problem = problem if bambi is None else bambi.restate(problem)
         density, name = self._problem.density, self._problem.name
-        engine = Engine(density, Compiler())
+        engine = Engine(density, Compiler(), conditional=self._problem.class_conditional)
         engines = OneEngine(engine) if density.joint is None else EngineForEachD(engine, name)
         self._scorer = ModelScorer(self._problem, engines, predictor)
         self._looked_for_modes = False

@@ -18,7 +18,7 @@ from pymc_bpls.audit.forms import AUDITED, Form, read_forms
 from pymc_bpls.audit.make import Bench, make_audit, nothing_to_audit
 from pymc_bpls.audit.report import Audit
 from pymc_bpls.audit.track import read_track
-from pymc_bpls.audit.truth import labels_of, read_exact
+from pymc_bpls.audit.truth import candidate_of, labels_of, read_exact
 from pymc_bpls.compute.memory import refused_when_exhausted
 from pymc_bpls.errors import ApproximationError, CriterionError, ModeError, RowError
 from pymc_bpls.model.density import Parameters
@@ -181,6 +181,7 @@ class PseudoLabelSelector(ABC):
         approximation: str = "laplace",
         expansion: str = "map",
         labels: str | LabelRule = "predicted",
+        candidate: str = "conditional",
         random_seed: int | np.random.Generator | None = None,
         chunk_bytes: int | None = None,
         progressbar: bool = True,
@@ -205,6 +206,10 @@ class PseudoLabelSelector(ABC):
             Each candidate with its predicted class; every class of every candidate competing; or one value a candidate, the
             logarithm of its classes' values combined: their mean by predicted probabilities, or `Hurwicz`'s mixture of the
             largest and the smallest. Terms are then those of each class, over `label`.
+        candidate : {"conditional", "joint"}, default "conditional"
+            What a candidate brings in a class-conditional model, whose labels reach other observed variables: p(ŷ|x,θ), so that
+            values are log p(D, ŷ | x, …), or its whole likelihood p(x,ŷ|θ), which puts typical rows first. In a model of y
+            given x both are the same. Once chosen, a row joins D with its whole likelihood.
         random_seed : int or numpy Generator, optional
             For `criterion="random"`.
         chunk_bytes : int, optional
@@ -218,8 +223,9 @@ class PseudoLabelSelector(ABC):
             Over `candidate` (row position; and `label` with `labels="all"`): `score`, `pseudo_label`; for refitted
             criteria their terms and `converged`; under proper priors `log_ppp` (k = 2) or `log_evidence` (k = 1), and with
             `labels="all"` the `class_sum_error` of log PPP: log Σ_y PPP(i, y) minus log Z_2/Z_1, both by Laplace's method. It
-            is 0 for the exact values; a large one says that Laplace's method is off, a small one proves little. Where scores
-            are averages over draws ("predictive", "entropy" and "vi" of rows with several linear predictors), attrs hold the
+            is 0 for the exact values, since p(y|x,θ) adds up to 1 over the classes (p(x,y|θ) does not, and there is none under
+            candidate="joint"); a large one says that Laplace's method is off, a small one proves little. Where scores are
+            averages over draws ("predictive", "entropy" and "vi" of rows with several linear predictors), attrs hold the
             largest standard error of one, `score_error`.
 
         Raises
@@ -246,9 +252,9 @@ class PseudoLabelSelector(ABC):
         .. [4] Opper, M. and Archambeau, C. (2009). The variational Gaussian approximation revisited. Neural Computation 21,
            786-792. https://doi.org/10.1162/neco.2008.08-07-592
         """
-        check(chunk_bytes=chunk_bytes, random_seed=random_seed)
+        check(chunk_bytes=chunk_bytes, random_seed=random_seed, candidate=candidate)
         settings = find_settings(criterion, approximation, expansion, labels, random_seed)
-        scorer = self._scorer
+        scorer = self._scorer.with_factor(candidate)
         if chunk_bytes is not None:
             scorer = scorer.with_memory(chunk_bytes)
         labeled, candidates = self._problem.labeled, self._problem.table.candidates
@@ -263,6 +269,7 @@ class PseudoLabelSelector(ABC):
             approximation=approximation,
             expansion=expansion,
             labels=settings.rule.name,
+            candidate=candidate,
         )
 
     def self_train(
@@ -272,6 +279,7 @@ class PseudoLabelSelector(ABC):
         approximation: str = "laplace",
         expansion: str = "map",
         labels: str | LabelRule = "predicted",
+        candidate: str = "conditional",
         rounds: int | None = None,
         batch_size: int = 1,
         stop: Stop | list[Stop] | None = None,
@@ -288,7 +296,7 @@ class PseudoLabelSelector(ABC):
 
         Parameters
         ----------
-        criterion, approximation, expansion, labels
+        criterion, approximation, expansion, labels, candidate
             As in `score`; with "ep" or "vi" the history's scores lack the constant that the candidates of a round share.
         rounds : int, optional
             How many rounds; until the pool is empty by default.
@@ -335,10 +343,10 @@ class PseudoLabelSelector(ABC):
         .. [2] McNemar, Q. (1947). Note on the sampling error of the difference between correlated proportions or percentages.
            Psychometrika 12, 153-157. https://doi.org/10.1007/BF02295996
         """
-        check(random_seed=random_seed)
+        check(random_seed=random_seed, candidate=candidate)
         settings = _for_runs(find_settings(criterion, approximation, expansion, labels, random_seed))
         refuse_weight(self._problem.density, self._problem.name, pseudo_weight)
-        scorer, test_set = read_test(test, self._scorer)
+        scorer, test_set = read_test(test, self._scorer.with_factor(candidate))
         rules = read_rules(stop)
         held_out = self._known(rows_to_hold_out(rules, self._problem, settings.rng))
         plan = Plan(rounds, batch_size, rules, read_balance(class_balance, scorer), pseudo_weight, test_set, held_out)
@@ -358,6 +366,7 @@ class PseudoLabelSelector(ABC):
             None if callable(pseudo_weight) else float(pseudo_weight),
             None if plan.balance is None else plan.balance.shares,
             self._model_rule,
+            candidate,
         )
         return self._finish(run, made_by, progressbar)
 
@@ -434,7 +443,8 @@ class PseudoLabelSelector(ABC):
         settings = _for_runs(find_settings(by, made_by.approximation, made_by.expansion, rule, random_seed))
         if random_seed is None:
             settings = replace(settings, rng=generator_at(saved.random_state))
-        scorer, test_set = read_test(held_out_again(saved.test, test, self._problem), self._scorer)
+        scored_so = self._scorer.with_factor(made_by.candidate)
+        scorer, test_set = read_test(held_out_again(saved.test, test, self._problem), scored_so)
         rules = read_rules(stop)
         check_rows_held_out(rules, saved.held_out, self._problem)
         balance = None if made_by.class_balance is None else ClassBalance(made_by.class_balance)
@@ -451,6 +461,7 @@ class PseudoLabelSelector(ABC):
         criterion: str = "ppp",
         *,
         labels: str | LabelRule = "predicted",
+        candidate: str = "conditional",
         method: str = "nuts",
         draws: int = 1000,
         tune: int = 1000,
@@ -467,6 +478,8 @@ class PseudoLabelSelector(ABC):
         ----------
         criterion : {"ppp", "marginal_likelihood"}
         labels : {"predicted", "all", "expected"} or Hurwicz(alpha), default "predicted"
+        candidate : {"conditional", "joint"}, default "conditional"
+            As in `score`.
         method : {"nuts", "psis"}, default "nuts"
             NUTS through `pm.sample`, or Pareto-smoothed importance sampling (`chains · draws` of them) from t distributions
             around EP's, the variational or Laplace's Gaussian, and from their mixture where none will do: seconds instead of
@@ -512,16 +525,17 @@ class PseudoLabelSelector(ABC):
         .. [4] Gronau, Q. F. et al. (2017). A tutorial on bridge sampling. Journal of Mathematical Psychology 81, 80-97.
            https://doi.org/10.1016/j.jmp.2017.09.005
         """
-        check(random_seed=random_seed)
-        chosen = find_exact(criterion)
+        check(random_seed=random_seed, candidate=candidate)
+        chosen, scorer = find_exact(criterion), self._scorer.with_factor(candidate)
         rng = np.random.default_rng(random_seed)
         by = find_method(method, draws, tune, chains, nuts_sampler, absolute, rng, **sample_kwargs)
         self._needs_candidates()
         labeled, candidates = self._problem.labeled, self._problem.table.candidates
         with working(f"exact {chosen.name}", progressbar):
-            fit = self._scorer.fit(labeled, centre_of="vi")
-            options = label_options(self._scorer, find_rule(labels), fit, candidates)
-            tree = exact_tree(self._scorer, labeled, chosen, by, options, rng)
+            fit = scorer.fit(labeled, centre_of="vi")
+            options = label_options(scorer, find_rule(labels), fit, candidates)
+            tree = exact_tree(scorer, labeled, chosen, by, options, rng)
+            tree.attrs["candidate"] = candidate
         return warn_if_unreliable(tree)
 
     def audit(
@@ -530,6 +544,7 @@ class PseudoLabelSelector(ABC):
         exact: Any = None,
         *,
         labels: str | LabelRule = "predicted",
+        candidate: str = "conditional",
         top: int = 5,
         random_seed: int | np.random.Generator | None = None,
         progressbar: bool = True,
@@ -548,6 +563,8 @@ class PseudoLabelSelector(ABC):
         labels : {"predicted", "all", "expected"} or Hurwicz(alpha), default "predicted"
             As in `score`; where `exact` says whose values it holds, its classes are taken, and a rule of one's own is given
             again.
+        candidate : {"conditional", "joint"}, default "conditional"
+            As in `score`; where `exact` is a run, what it was made with is taken.
         top : int, default 5
             How many of the best are compared as a set.
         random_seed : int or numpy Generator, optional
@@ -581,13 +598,15 @@ class PseudoLabelSelector(ABC):
         forms = read_forms(self._audited if criteria is None else criteria)
         if exact is not None and exact_kwargs:
             raise CriterionError(f"exact= is given, and so is {', '.join(exact_kwargs)}=. Leave one of them out.")
-        check(top=top, random_seed=random_seed)
+        check(top=top, random_seed=random_seed, candidate=candidate)
         self._needs_candidates()
+        scorer = self._scorer.with_factor(candidate_of(exact, candidate))
         with working("audit", progressbar):
-            return self._audit(forms, exact, labels, top, np.random.default_rng(random_seed), exact_kwargs)
+            return self._audit(scorer, forms, exact, labels, top, np.random.default_rng(random_seed), exact_kwargs)
 
     def _audit(
         self,
+        scorer: Scorer,
         forms: Sequence[Form],
         exact: Any,
         labels: str | LabelRule,
@@ -599,20 +618,20 @@ class PseudoLabelSelector(ABC):
         labeled, candidates = self._problem.labeled, self._problem.table.candidates
         lost = None
         try:
-            fit = self._scorer.fit(labeled)
+            fit = scorer.fit(labeled)
         except ModeError as error:
             lost = error
             try:
-                fit = self._scorer.fit(labeled, centre_of="vi")
+                fit = scorer.fit(labeled, centre_of="vi")
             except ApproximationError:
                 return nothing_to_audit(lost, forms, top)
-        options = label_options(self._scorer, find_rule(labels_of(exact, labels)), fit, candidates)
+        options = label_options(scorer, find_rule(labels_of(exact, labels)), fit, candidates)
         if exact is None:
             method = find_method(rng=rng, **exact_kwargs)
-            exact = exact_tree(self._scorer, labeled, find_exact("ppp"), method, options, rng)
+            exact = exact_tree(scorer, labeled, find_exact("ppp"), method, options, rng)
         truth, codes = read_exact(exact, self._problem, options)
         seed = int(rng.integers(2**31))
-        return make_audit(Bench(self._scorer, fit, lost, options.of(codes), codes, truth, top, seed), forms)
+        return make_audit(Bench(scorer, fit, lost, options.of(codes), codes, truth, top, seed), forms)
 
     def audit_along(
         self,

@@ -81,30 +81,36 @@ class Predictive:
         return self.mean_lik(q, positions, normalised=normalised).log_mean
 
     def log_mean_lik_of(self, q: Gaussian, positions: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """log E_q[p(y | x, θ)] of pairs (row, class y), shape (pairs,)."""
+        """log E_q of what pairs (row, class y) bring as candidates, exp ℓ or p(y | x, θ), shape (pairs,)."""
         return self.mean_lik_of(q, positions, codes).log_mean
 
     def mean_lik(self, q: Gaussian, positions: np.ndarray, *, normalised: bool = False) -> Averages:
         """The same as `log_mean_lik`, with its error."""
         if self.by_one_predictor is None:
-            return self._over_draws(q, positions, np.ones((len(positions), len(self.density.class_values)), bool), normalised)
+            wanted = np.ones((len(positions), len(self.density.class_values)), dtype=bool)
+            return self._over_draws(q, positions, wanted, normalised=normalised, by_log=not normalised)
         codes = np.zeros(len(positions), dtype=int)
         return Averages(self._over_nodes(mean_liks_of_classes, q, positions, codes, normalised=normalised)[None])
 
     def mean_lik_of(self, q: Gaussian, positions: np.ndarray, codes: np.ndarray) -> Averages:
         """The same as `log_mean_lik_of`, with its error."""
-        if self.by_one_predictor is not None:
+        conditional = self.engine.conditional
+        if self.by_one_predictor is not None and not conditional:
             return Averages(self._over_nodes(mean_liks_of_pairs, q, positions, codes)[None])
         rows, place = np.unique(positions, return_inverse=True)
+        if self.by_one_predictor is not None:
+            return Averages(self.mean_lik(q, rows, normalised=True).log_means[:, place, codes])
         wanted = np.zeros((len(rows), len(self.density.class_values)), dtype=bool)
         wanted[place, codes] = True
-        return Averages(self._over_draws(q, rows, wanted, False).log_means[:, place, codes])
+        return Averages(self._over_draws(q, rows, wanted, normalised=conditional, by_log=True).log_means[:, place, codes])
 
-    def _over_draws(self, q: Gaussian, positions: np.ndarray, wanted: np.ndarray, normalised: bool) -> Averages:
-        """Over draws, until the largest error of the `wanted` classes' log means is small, or of probabilities themselves."""
+    def _over_draws(
+        self, q: Gaussian, positions: np.ndarray, wanted: np.ndarray, *, normalised: bool, by_log: bool
+    ) -> Averages:
+        """Over draws, until the largest error of the `wanted` classes' means is small, or of their logarithms."""
 
         def error_of(log_means: np.ndarray, rows: np.ndarray) -> np.ndarray:
-            error = standard_error(np.exp(log_means) if normalised else log_means)
+            error = standard_error(log_means if by_log else np.exp(log_means))
             return np.where(wanted[rows], error, 0.0).max(axis=1)
 
         def at_theta(z: np.ndarray, rows: np.ndarray) -> np.ndarray:

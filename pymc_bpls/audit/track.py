@@ -64,6 +64,7 @@ def read_track(run: xr.DataTree, scorer: Scorer, labels: LabelRule | None = None
     """
     problem, saved = scorer.problem, read_run(run, scorer.problem)
     made_by, test = saved.settings, saved.test
+    scorer = scorer.with_factor(made_by.candidate)
     settings = replace(find_settings("ppp", labels=label_rule_again(made_by.labels, labels)), centre_of="vi")
     inside = test is not None and len(test.positions) > 0 and test.positions.max() < problem.source.n_rows
     balance = None if made_by.class_balance is None else ClassBalance(made_by.class_balance)

@@ -137,6 +137,11 @@ def labels_of(exact: Any, labels: str | LabelRule) -> str | LabelRule:
     return label_rule_again(str(exact.attrs["labels"]), labels if isinstance(labels, LabelRule) else None, "exact=")
 
 
+def candidate_of(exact: Any, candidate: str) -> str:
+    """What candidates brought to the density in a run of `exact`, or else `candidate`."""
+    return str(exact.attrs.get("candidate", candidate)) if isinstance(exact, xr.DataTree) else candidate
+
+
 def read_exact(exact: Any, problem: Problem, options: Options) -> tuple[Truth, np.ndarray]:
     """Exact values as a user gives them, and their classes, which are those of `options` where `exact` does not say.
 

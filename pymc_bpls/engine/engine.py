@@ -16,6 +16,7 @@ from pymc_bpls.engine import kernels
 from pymc_bpls.engine.affine_rows import AffineRows
 from pymc_bpls.engine.failures import Derivatives
 from pymc_bpls.engine.hessian_check import Route
+from pymc_bpls.engine.marginal_rows import MarginalRows
 from pymc_bpls.engine.mode import Mode, find_mode
 from pymc_bpls.engine.reduced_rows import Coordinates, RowSpaces
 from pymc_bpls.engine.refits import Refits, Shared, refit_affine, refit_by_autodiff
@@ -23,7 +24,7 @@ from pymc_bpls.engine.separable_priors import SeparablePrior, find_separable
 from pymc_bpls.errors import ModeError
 from pymc_bpls.model.density import Density
 from pymc_bpls.model.joint import joint_density
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.table import Labeled, Unlabeled
 from pymc_bpls.text.progress import stage
 
 CHUNK_BYTES = 256 * 2**20
@@ -55,6 +56,11 @@ class Engine:
         Whether linear predictors are made use of where rows have them; without it, all derivatives are taken in θ.
     route : Route
         Whether Hessians by autodiff can be trusted, found at the first one.
+    conditional : bool, default False
+        Whether a candidate brings p(y | x, θ) = exp(ℓ_i − g_i) to the density, with g_i = log Σ_y exp ℓ_i(y), in place of its
+        whole likelihood. In a model of y given x they are the same.
+    pool : Unlabeled, optional
+        Rows whose labels are integrated out: they add Σ_u λ_u g_u to every density.
     """
 
     density: Density
@@ -62,6 +68,8 @@ class Engine:
     chunk_bytes: int = CHUNK_BYTES
     affine: bool = True
     route: Route = field(default_factory=Route)
+    conditional: bool = False
+    pool: Unlabeled | None = None
 
     def _run(self, kernel: Kernel, *arrays: Any, **static: Any) -> Any:
         return self.compiler(kernel, self.density.structure, *arrays, **static)
@@ -151,9 +159,10 @@ class Engine:
         (1, 2)
         """
         held = labeled if extra is None else labeled.with_rows(np.array([extra[0]]), np.array([extra[1]]), 1.0 / k)
+        divided = None if extra is None or not self.conditional else Unlabeled(np.array([extra[0]]), np.array([-1.0]))
         with for_matrices_of(self.density.dimension):
             return find_mode(
-                self.derivatives(held, k=k, prior=prior),
+                self.derivatives(held, k=k, prior=prior, without_label=divided),
                 self.density.start if start is None else start,
                 self.density.parameters.labels,
                 prior=prior,
@@ -162,8 +171,35 @@ class Engine:
                 rejection=lambda theta, where: self._rejection(held, theta, where),
             )
 
-    def derivatives(self, labeled: Labeled, *, k: float = 1, prior: bool = True) -> Derivatives:
-        """S = k ℓ_D [+ log π] with its derivatives: a function of θ (q,) that returns S(θ), ∇S (q,) and −∇²S (q, q)."""
+    def derivatives(
+        self, labeled: Labeled, *, k: float = 1, prior: bool = True, without_label: Unlabeled | None = None
+    ) -> Derivatives:
+        """S = k ℓ_D [+ log π] with its derivatives: a function of θ (q,) that returns S(θ), ∇S (q,) and −∇²S (q, q).
+
+        The engine's pool and rows `without_label` add Σ_u w_u g_u.
+        """
+        at = self._of_labeled(labeled, k, prior)
+        marginals = [self._marginal(rows) for rows in (self.pool, without_label) if rows is not None]
+        if not marginals:
+            return at
+        terms = [at, *(rows.derivatives for rows in marginals)]
+
+        def together(theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+            values, gradients, curvatures = zip(*(term(theta) for term in terms), strict=True)
+            return sum(values), np.sum(gradients, axis=0), np.sum(curvatures, axis=0)
+
+        return together
+
+    def _marginal(self, rows: Unlabeled) -> MarginalRows:
+        return MarginalRows(self.density, self.compiler, rows, self.route.apart)
+
+    @property
+    def marginal(self) -> MarginalRows | None:
+        """Σ_u λ_u g_u of the pool, where there is one."""
+        return None if self.pool is None else self._marginal(self.pool)
+
+    def _of_labeled(self, labeled: Labeled, k: float, prior: bool) -> Derivatives:
+        """Those of k ℓ_D [+ log π]."""
         q = self.density.dimension
         ask_memory(f"The Hessian of {q:,} parameters, with what is made of it,", _HESSIANS * 8 * q * q)
         if self.affine_rows is not None:
@@ -186,11 +222,18 @@ class Engine:
 
     def log_lik_pairs(self, theta: np.ndarray, positions: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """ℓ_j(θ) of pairs (row, class), at each θ of (S, q): shape (pairs, S)."""
+        return self._over_pairs(kernels.log_lik_pairs, theta, positions, codes)
 
+    def _over_pairs(self, kernel: Kernel, theta: np.ndarray, positions: np.ndarray, codes: np.ndarray) -> np.ndarray:
         def some(pairs: np.ndarray) -> np.ndarray:
-            return self._run(kernels.log_lik_pairs, theta, codes[pairs], self.density.take(positions[pairs]))
+            return self._run(kernel, theta, codes[pairs], self.density.take(positions[pairs]))
 
         return map_rows(some, len(positions), (_PAIRS_AT_ONCE, _PAIRS_AT_ONCE), IN_TURN)
+
+    def log_factor_pairs(self, theta: np.ndarray, positions: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """The logarithm of what pairs (row, class) bring to the density as candidates, at each θ of (S, q): (pairs, S)."""
+        kernel = kernels.log_factor_pairs if self.conditional else kernels.log_lik_pairs
+        return self._over_pairs(kernel, theta, positions, codes)
 
     def log_lik_labeled(self, labeled: Labeled, theta: np.ndarray) -> np.ndarray:
         """ℓ_D at each θ of (S, q): shape (S,)."""
@@ -245,10 +288,11 @@ class Engine:
             refits = Refits(a, b, c, d, np.zeros(m, dtype=bool), np.tile(start.theta, (m, 1)))
             return self._retry(refits, shared, positions, codes)
         with for_matrices_of(self.density.dimension):
-            if self.affine_rows is not None:
+            if self.affine_rows is not None and not self.conditional:
                 refits = refit_affine(self.affine_rows, shared, positions, codes)
             else:
-                refits = refit_by_autodiff(self.density, self.compiler, shared, positions, codes)
+                how = {"conditional": self.conditional}
+                refits = refit_by_autodiff(self.density, self.compiler, shared, positions, codes, **how)
         return self._retry(refits, shared, positions, codes)
 
     def _retry(self, refits: Refits, shared: Shared, positions: np.ndarray, codes: np.ndarray) -> Refits:
@@ -306,10 +350,10 @@ class Engine:
         return np.asarray(np.isneginf(self.log_lik_pairs(probes, positions, codes)).all(axis=1))
 
     def terms(self, theta: np.ndarray, labeled: Labeled, position: int, code: int) -> tuple[float, float, float]:
-        """ℓ_D, ℓ_i and log π at θ (q,) of a candidate i with a class."""
+        """ℓ_D, ℓ_i (or ℓ_i − g_i) and log π at θ (q,) of a candidate i with a class."""
         positions, codes = np.array([position]), np.array([code])
-        if self.affine_rows is not None:
+        if self.affine_rows is not None and not self.conditional:
             return self.affine_rows.terms(theta, labeled, self.affine_rows.block(positions, codes, np.ones(1)))
         pair = self.density.rows(positions, codes, np.ones(1))
-        values = self._run(kernels.terms, theta, self.density.labeled_rows(labeled), pair)
+        values = self._run(kernels.terms, theta, self.density.labeled_rows(labeled), pair, conditional=self.conditional)
         return float(values[0]), float(values[1]), float(values[2])

@@ -23,6 +23,11 @@ def log_lik_pairs(structure: Structure, theta: jax.Array, codes: jax.Array, rows
     return jax.vmap(structure.log_lik, (0, None, None))(theta, codes, rows).T
 
 
+def log_factor_pairs(structure: Structure, theta: jax.Array, codes: jax.Array, rows: Any) -> jax.Array:
+    """Log conditional probabilities of pairs over draws."""
+    return jax.vmap(lambda at: structure.log_factor(at, codes, rows, conditional=True))(theta).T
+
+
 def log_lik_labeled(structure: Structure, theta: jax.Array, rows: Rows) -> jax.Array:
     """Log-likelihood of D over draws."""
 
@@ -112,23 +117,37 @@ def curvature_by_columns(structure: Structure, theta: jax.Array, rows: Rows, *, 
     return -hessian_by_columns(log_density(structure, [(1.0, rows)], prior=prior), theta)
 
 
-def terms(structure: Structure, theta: jax.Array, rows: Rows, pair: Rows) -> tuple[jax.Array, ...]:
+def terms(structure: Structure, theta: jax.Array, rows: Rows, pair: Rows, *, conditional: bool) -> tuple[jax.Array, ...]:
     """Terms of a candidate."""
-    labeled, pseudo = (part.weights @ structure.log_lik(theta, part.codes, part.inputs) for part in (rows, pair))
+    labeled = rows.weights @ structure.log_lik(theta, rows.codes, rows.inputs)
+    pseudo = pair.weights @ structure.log_factor(theta, pair.codes, pair.inputs, conditional=conditional)
     return labeled, pseudo, structure.log_prior(theta)
 
 
 def refits(
-    structure: Structure, start: jax.Array, log_det: jax.Array, pairs: Rows, rows: Rows, *, k: int, prior: bool
+    structure: Structure,
+    start: jax.Array,
+    log_det: jax.Array,
+    pairs: Rows,
+    rows: Rows,
+    *,
+    k: int,
+    prior: bool,
+    conditional: bool,
 ) -> tuple[jax.Array, ...]:
     """Refits of candidates."""
 
     def one(pair: Rows) -> tuple[jax.Array, ...]:
         candidate = jax.tree.map(lambda array: array[None], pair)
-        end = maximise(log_density(structure, [(float(k), rows), (1.0, candidate)], prior=prior), start, log_det)
+
+        def value(theta: jax.Array) -> jax.Array:
+            density = structure.log_density(theta, [(float(k), rows), (1.0, candidate)], prior=prior)
+            return density - structure.log_marginal_row(theta, pair.inputs) if conditional else density
+
+        end = maximise(with_derivatives(value), start, log_det)
         return (
             rows.weights @ structure.log_lik(end.theta, rows.codes, rows.inputs),
-            structure.log_lik_row(end.theta, pair.codes, pair.inputs),
+            structure.log_factor(end.theta, candidate.codes, candidate.inputs, conditional=conditional)[0],
             structure.log_prior(end.theta),
             end.log_det,
             end.done & ~end.lost & jnp.isfinite(end.value),

@@ -69,14 +69,17 @@ def refit_affine(model: AffineRows, shared: Shared, positions: np.ndarray, codes
     return _refitted(chunk, len(positions), size, padded=False)
 
 
-def refit_by_autodiff(density: Density, compiler: Compiler, shared: Shared, positions: np.ndarray, codes: np.ndarray) -> Refits:
-    """Refits of pairs (row, class) of any model."""
+def refit_by_autodiff(
+    density: Density, compiler: Compiler, shared: Shared, positions: np.ndarray, codes: np.ndarray, *, conditional: bool
+) -> Refits:
+    """Refits of pairs (row, class) of any model; where `conditional`, S_i has ℓ_i − g_i in place of ℓ_i."""
     rows = density.labeled_rows(shared.labeled)
     start, log_det = shared.start.theta, np.asarray(shared.start.log_det)
 
     def chunk(pairs: np.ndarray) -> tuple[np.ndarray, ...]:
         candidates = density.rows(positions[pairs], codes[pairs], np.ones(len(pairs)))
-        return compiler(kernels.refits, density.structure, start, log_det, candidates, rows, k=shared.k, prior=shared.prior)
+        options = {"k": shared.k, "prior": shared.prior, "conditional": conditional}
+        return compiler(kernels.refits, density.structure, start, log_det, candidates, rows, **options)
 
     size = chunk_size(density.dimension, len(shared.labeled.padded()), len(positions), shared.chunk_bytes, _AUTODIFF_WORK)
     return _refitted(chunk, len(positions), size, padded=True)

@@ -40,8 +40,9 @@ from pymc_bpls.model.table import (
 class Problem:
     """A declared model on its table.
 
-    `proper` is False where a free variable has an improper prior; `hidden` counts candidates that hold a label; `beside` are
-    the other members of a set that share the table.
+    `proper` is False where a free variable has an improper prior; `hidden` counts candidates that hold a label. The model is
+    `class_conditional` where its labels reach another observed variable. `beside` are the other members of a set that share the
+    table.
     """
 
     model: pm.Model
@@ -54,6 +55,7 @@ class Problem:
     prior_terms: list[Variable]
     proper: bool
     hidden: int
+    class_conditional: bool
     beside: tuple[Problem, ...] = ()
 
     @cached_property
@@ -219,7 +221,8 @@ def declare(
     _check_data(model, label, density, rows, table)
     proper = not any(type(free.owner.op).__name__ in IMPROPER for free in model.free_RVs)
     hidden = int((found.match(observed)[table.candidates[table.candidates < len(observed)]] >= 0).sum())
-    return Problem(model, rv.name, table, found, density, source, log_lik, prior_terms, proper, hidden)
+    conditional = len(reached) > 1
+    return Problem(model, rv.name, table, found, density, source, log_lik, prior_terms, proper, hidden, conditional)
 
 
 def _evaluator(model: pm.Model, initial: Mapping[str, Any]) -> Callable[[Variable], Any]:

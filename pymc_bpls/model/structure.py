@@ -68,6 +68,20 @@ class Structure:
         of_row = jax.vmap(self.log_lik_row, in_axes=(None, 0, None))
         return jax.vmap(of_row, in_axes=(None, None, 0))(theta, codes, rows)
 
+    def log_marginal_row(self, theta: jax.Array, row: Any) -> jax.Array:
+        """g(θ) = log Σ_y exp ℓ(y; θ) of one row: what the model says of it while its label is not known."""
+        codes = jnp.arange(len(self.class_values))
+        return jax.nn.logsumexp(jax.vmap(self.log_lik_row, in_axes=(None, 0, None))(theta, codes, row))
+
+    def log_marginal(self, theta: jax.Array, rows: Any) -> jax.Array:
+        """g_u(θ) for each row u, shape (rows,)."""
+        return jax.vmap(self.log_marginal_row, in_axes=(None, 0))(theta, rows)
+
+    def log_factor(self, theta: jax.Array, codes: jax.Array, rows: Any, *, conditional: bool) -> jax.Array:
+        """What each candidate brings with its class, (rows,): ℓ, or ℓ − g = log p(y | x, θ) where `conditional`."""
+        log_lik = self.log_lik(theta, codes, rows)
+        return log_lik - self.log_marginal(theta, rows) if conditional else log_lik
+
     def log_lik_at(self, eta: jax.Array, code: jax.Array, *inputs: jax.Array) -> jax.Array:
         """ℓ of one row with class `code` as a function g of its linear predictors η (p,)."""
         assert self.affine_map is not None

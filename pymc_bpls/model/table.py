@@ -88,6 +88,17 @@ class Labeled:
 
 
 @dataclass(frozen=True)
+class Unlabeled:
+    """Rows whose labels are integrated out, with real weights λ: they add Σ_u λ_u log Σ_y exp ℓ_u(y; θ) to a log-density."""
+
+    positions: np.ndarray
+    weights: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+
+@dataclass(frozen=True)
 class Pool:
     """Rows appended to a model's data containers: `givens` holds each container with them, `size` is their number."""
 

@@ -82,10 +82,17 @@ def batch_error(deviations: np.ndarray) -> np.ndarray:
 
 
 def mean_likelihoods(
-    structure: Structure, theta: jax.Array, weights: jax.Array, codes: jax.Array, rows: Any, *, batches: tuple[int, int]
+    structure: Structure,
+    theta: jax.Array,
+    weights: jax.Array,
+    codes: jax.Array,
+    rows: Any,
+    *,
+    batches: tuple[int, int],
+    conditional: bool,
 ) -> tuple[jax.Array, ...]:
     """Averages over draws."""
-    log_p = jax.vmap(structure.log_lik, (0, None, None))(theta, codes, rows)
+    log_p = jax.vmap(lambda at: structure.log_factor(at, codes, rows, conditional=conditional))(theta)
     top = log_p.max(axis=0)
     top = jnp.where(jnp.isfinite(top), top, 0.0)
     p = jnp.exp(log_p - top)
@@ -95,7 +102,7 @@ def mean_likelihoods(
 
 
 def average(engine: Engine, draws: Weighted, positions: np.ndarray, codes: np.ndarray) -> Averages:
-    """log E[p(y | x, θ)] of each pair (row, class), in chunks: draws × pool is never stored."""
+    """log E of what each pair (row, class) brings as a candidate, in chunks: draws × pool is never stored."""
     batches = draws.batches
     theta, log_weights = draws.theta[batches.ravel()], draws.log_weights[batches.ravel()]
     weights = np.exp(log_weights - logsumexp(log_weights))
@@ -110,6 +117,7 @@ def average(engine: Engine, draws: Weighted, positions: np.ndarray, codes: np.nd
             codes[pairs],
             engine.density.take(positions[pairs]),
             batches=batches.shape,
+            conditional=engine.conditional,
         )
         with np.errstate(invalid="ignore", divide="ignore"):
             deviations = len(batches) * (sums / sums.sum(axis=0) - of_batch)

@@ -165,7 +165,7 @@ def _ks_of_pairs(
     """k-hat of each pair's integrand; draws × pairs is never stored."""
 
     def some(pairs: np.ndarray) -> np.ndarray:
-        log_p = engine.log_lik_pairs(theta, positions[pairs], codes[pairs])
+        log_p = engine.log_factor_pairs(theta, positions[pairs], codes[pairs])
         return np.array([_smoothed(log_ratio + values)[1] for values in log_p])
 
     return map_rows(some, len(positions), (_PAIRS, _PAIRS), IN_TURN, padded=False)

@@ -1,8 +1,9 @@
 """Label rules: which classes a candidate is scored with, and whether these compete or combine.
 
 Classes combine on the scale of PPP itself, log Σ_y w_y PPP(i, y), not on logarithms (Supplement E). For exact PPP the sum over
-classes is the same for every candidate, Z_2/Z_1. With two classes a Hurwicz rule with α > ½ therefore ranks candidates as
-their larger PPP does, α = ½ ties all, and α < ½ picks the one whose class is least certain.
+classes is the same for every candidate, Z_2/Z_1, where candidates are scored by p(y | x, θ). With two classes a Hurwicz rule
+with α > ½ therefore ranks candidates as their larger PPP does, α = ½ ties all, and α < ½ picks the one whose class is least
+certain.
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ def score_by_laplace(
             score=_combined(criterion, terms).transpose(*pairs.dims), converged=pairs.variable(refits.converged)
         )
         if with_prior and problem.proper:
-            result = result.assign(_absolute(criterion, terms, fit.mode, start))
+            sums = fit.engine.conditional or not problem.class_conditional
+            result = result.assign(_absolute(criterion, terms, fit.mode, start, class_sums=sums))
     return result, start.theta
 
 
@@ -47,8 +48,10 @@ def _shared_mode(problem: Problem, criterion: Criterion, with_prior: bool, fit: 
         return fit.engine.fit(fit.labeled, fit.mode.theta if begin is None else begin, k=criterion.k, prior=with_prior)
 
 
-def _absolute(criterion: Criterion, terms: xr.Dataset, mode: Mode, shared: Mode) -> dict[str, xr.DataArray]:
-    """log PPP_i (k = 2) or log p(D ∪ i) (k = 1) by Laplace's method, and how far the classes are from adding up."""
+def _absolute(
+    criterion: Criterion, terms: xr.Dataset, mode: Mode, shared: Mode, *, class_sums: bool
+) -> dict[str, xr.DataArray]:
+    """log PPP_i (k = 2) or log p(D ∪ i) (k = 1) by Laplace's method, and how far `class_sums` are from what they should be."""
     value = (criterion.k * terms.log_lik_labeled + terms.log_lik_pseudo + terms.log_prior - 0.5 * terms.log_det) + 0.5 * len(
         mode.theta
     ) * np.log(2 * np.pi)
@@ -56,7 +59,7 @@ def _absolute(criterion: Criterion, terms: xr.Dataset, mode: Mode, shared: Mode)
         return {ABSOLUTE[1]: value}
     log_ppp = value - mode.log_integral
     absolute = {ABSOLUTE[2]: log_ppp}
-    if "label" in log_ppp.dims:
+    if class_sums and "label" in log_ppp.dims:
         total = xr.apply_ufunc(np.logaddexp.reduce, log_ppp, input_core_dims=[["label"]], kwargs={"axis": -1})
         absolute["class_sum_error"] = total - (shared.log_integral - mode.log_integral)
     return absolute

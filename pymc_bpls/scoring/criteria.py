@@ -14,6 +14,9 @@ otherwise, by EP, VI and Monte Carlo,
 
 and `"predictive"` is log E_{p_1}[p(ŷ_i | x_i, θ)] itself: `k` says which p_k, `absolute` what the value is called.
 
+In class-conditional models, p(y) p(x | y), the candidate's ℓ_i is log p(ŷ_i | x_i, θ) as well, which is ℓ_i − g_i with
+g_i = log Σ_y exp ℓ_i(y), unless its whole likelihood is asked for; ℓ_D has the features of D in it.
+
 References
 ----------
 .. [1] Rodemann, J., Goschenhofer, J., Dorigatti, E., Nagler, T. and Augustin, T. (2023). Approximately Bayes-optimal

@@ -62,6 +62,10 @@ class SetScorer:
         extended = [member.with_rows(rows) for member in self.members]
         return replace(self, members=tuple(scorer for scorer, _ in extended)), extended[0][1]
 
+    def with_factor(self, candidate: str) -> SetScorer:
+        """For each member."""
+        return replace(self, members=tuple(member.with_factor(candidate) for member in self.members))
+
     def with_memory(self, chunk_bytes: int) -> SetScorer:
         """For each member."""
         return replace(self, members=tuple(member.with_memory(chunk_bytes) for member in self.members))

@@ -50,6 +50,12 @@ class ModelScorer:
         density, positions = self.problem.with_rows(rows)
         return replace(self, engines=self.engines.change(lambda engine: replace(engine, density=density))), positions
 
+    def with_factor(self, candidate: str) -> ModelScorer:
+        """With engines that score so."""
+        if candidate == "conditional" or not self.problem.class_conditional:
+            return self
+        return replace(self, engines=self.engines.change(lambda engine: replace(engine, conditional=False)))
+
     def with_memory(self, chunk_bytes: int) -> ModelScorer:
         """With engines that have so much memory."""
         return replace(self, engines=self.engines.change(lambda engine: replace(engine, chunk_bytes=chunk_bytes)))

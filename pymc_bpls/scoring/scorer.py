@@ -99,6 +99,10 @@ class Scorer(Protocol):
         """The same with predictions at the mode ("map"), or averaged over "laplace", "ep" or "vi" of p(θ | D)."""
         ...
 
+    def with_factor(self, candidate: str) -> Self:
+        """The same where candidates of a class-conditional model bring p(y | x, θ), or p(x, y | θ) ("joint")."""
+        ...
+
     def with_memory(self, chunk_bytes: int) -> Self:
         """The same with so much memory for refits that are done together."""
         ...

@@ -65,7 +65,8 @@ class RunSettings:
     """How a run was made. Criteria and rules are names here: an object of one's own is given again to go on.
 
     `pseudo_weight` is None where a function gave it, `class_balance` where no shares were asked for, `model_rule` for a single
-    model. `notes` are attrs that somebody else wrote.
+    model. `candidate` says what candidates of a class-conditional model bring to the density, which files before it lacked was
+    their whole likelihood. `notes` are attrs that somebody else wrote.
     """
 
     criterion: str
@@ -76,6 +77,7 @@ class RunSettings:
     pseudo_weight: float | None
     class_balance: np.ndarray | None
     model_rule: str | None = None
+    candidate: str = "conditional"
     notes: Mapping[str, Any] = field(default_factory=dict)
 
     def attrs(self) -> dict[str, Any]:
@@ -89,6 +91,7 @@ class RunSettings:
             "batch_size": self.batch_size,
             "pseudo_weight": CALLABLE if self.pseudo_weight is None else self.pseudo_weight,
             "class_balance": "none" if self.class_balance is None else self.class_balance.tolist(),
+            "candidate": self.candidate,
             **({} if self.model_rule is None else {"rule": self.model_rule}),
         }
 
@@ -105,6 +108,7 @@ class RunSettings:
             pseudo_weight=None if isinstance(weight, str) and weight == CALLABLE else float(weight),
             class_balance=None if isinstance(shares, str) else np.asarray(shares, dtype=float),
             model_rule=str(attrs["rule"]) if "rule" in attrs else None,
+            candidate=str(attrs.get("candidate", "joint")),
         )
         known = {*read.attrs(), "table", *_OF_THE_END}
         notes = {str(name): value for name, value in attrs.items() if name not in known}
