@@ -27,7 +27,7 @@ from pymc_bpls.plots.audit import plot_audit
 from pymc_bpls.plots.decision import plot_decision
 from pymc_bpls.plots.scores import plot_scores
 from pymc_bpls.plots.self_training import plot_self_training
-from pymc_bpls.rules.label_rules import CombiningRule, Hurwicz, LabelRule, Weighing
+from pymc_bpls.rules.label_rules import CombiningRule, DrawingRule, Hurwicz, LabelRule, Weighing
 from pymc_bpls.rules.model_rules import Decision, GammaMaximin, LeastFavorable, ModelRule, Penalised, SumRule
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion, FittedView
 from pymc_bpls.selftraining.stop_rules import EvidenceDrop, MaxRounds, NoGain, StopRule, Threshold
@@ -45,6 +45,7 @@ __all__ = [
     "CriterionError",
     "DataUnavailableError",
     "Decision",
+    "DrawingRule",
     "EvidenceDrop",
     "FitCriterion",
     "FittedView",

@@ -47,6 +47,7 @@ ARGUMENTS: dict[str, tuple[Predicate, str]] = {
     "top": (count(1), "top={value!r} is no number of candidates. Give 1 or more."),
     "every": (count(1), "every={value!r} is no number of rounds. Give 1 or more."),
     "rounds": (optional(count(0)), "rounds={value!r} is no number of rounds. Give 0 or more, or None for all."),
+    "replicates": (count(1), "replicates={value!r} is no number of runs. Give 1 or more."),
     "batch_size": (count(1), "batch_size={value!r} is no number of rows to add. Give 1 or more."),
     "pseudo_weight": (
         number(lambda value: value > 0),

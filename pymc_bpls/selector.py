@@ -32,8 +32,17 @@ from pymc_bpls.scoring.exact import exact_tree, find_exact, warn_if_unreliable
 from pymc_bpls.scoring.scorer import Scorer, label_options, score_pool
 from pymc_bpls.scoring.settings import Settings, find_settings
 from pymc_bpls.selftraining.class_balance import ClassBalance, read_balance
+from pymc_bpls.selftraining.ending import Ending
 from pymc_bpls.selftraining.held_out import HeldOut
 from pymc_bpls.selftraining.history import History
+from pymc_bpls.selftraining.replicates import (
+    begin_replicates,
+    check_drawing,
+    gather,
+    go_through,
+    mixture_of,
+    replicates_of,
+)
 from pymc_bpls.selftraining.resuming import (
     check_model_rule,
     check_rows_held_out,
@@ -43,7 +52,7 @@ from pymc_bpls.selftraining.resuming import (
     weight_again,
 )
 from pymc_bpls.selftraining.run import Plan, Run, read_test
-from pymc_bpls.selftraining.saved_run import RunMembers, RunSettings, generator_at, read_run, write_run
+from pymc_bpls.selftraining.saved_run import REPLICATES, RunMembers, RunSettings, generator_at, read_run, write_run
 from pymc_bpls.selftraining.stop_rules import Stop, read_rules, rows_to_hold_out
 from pymc_bpls.text.progress import Tell, progress
 from pymc_bpls.text.summary import Summary
@@ -202,10 +211,11 @@ class PseudoLabelSelector(ABC):
             log-posterior has a kink, and so no mode to verify, these two predict pseudo-labels at their own centre.
         expansion : {"map", "mle"}, default "map"
             Whether the point of expansion maximises the prior too; "mle" is the paper's, for "ppp" and "ibpls".
-        labels : {"predicted", "all", "expected"} or Hurwicz(alpha), default "predicted"
-            Each candidate with its predicted class; every class of every candidate competing; or one value a candidate, the
-            logarithm of its classes' values combined: their mean by predicted probabilities, or `Hurwicz`'s mixture of the
-            largest and the smallest. Terms are then those of each class, over `label`.
+        labels : {"predicted", "all", "expected", "sampled"} or Hurwicz(alpha), default "predicted"
+            Each candidate with its predicted class ("sampled" too, which draws labels in a run only); every class of every
+            candidate competing; or one value a candidate, the logarithm of its classes' values combined: their mean by
+            predicted probabilities, or `Hurwicz`'s mixture of the largest and the smallest. Terms are then those of each class,
+            over `label`.
         candidate : {"conditional", "joint"}, default "conditional"
             What a candidate brings in a class-conditional model, whose labels reach other observed variables: p(ŷ|x,θ), so that
             values are log p(D, ŷ | x, …), or its whole likelihood p(x,ŷ|θ), which puts typical rows first. In a model of y
@@ -286,6 +296,7 @@ class PseudoLabelSelector(ABC):
         class_balance: Any = None,
         pseudo_weight: float | Callable[[float], float] = 1.0,
         test: Any = None,
+        replicates: int | None = None,
         random_seed: int | np.random.Generator | None = None,
         progressbar: bool = True,
     ) -> xr.DataTree:
@@ -297,7 +308,9 @@ class PseudoLabelSelector(ABC):
         Parameters
         ----------
         criterion, approximation, expansion, labels, candidate
-            As in `score`; with "ep" or "vi" the history's scores lack the constant that the candidates of a round share.
+            As in `score`; with "ep" or "vi" the history's scores lack the constant that the candidates of a round share. With
+            `labels="sampled"` a row is chosen as with its predicted class, and gets one that is drawn from the posterior
+            predictive (over the Gaussian of `approximation`).
         rounds : int, optional
             How many rounds; until the pool is empty by default.
         batch_size : int, default 1
@@ -313,22 +326,27 @@ class PseudoLabelSelector(ABC):
         test : tuple, optional
             (rows, true labels) of rows of the table, by position, a mask or names of the index, never candidates in this run;
             or (mapping as for `pool`, true labels).
+        replicates : int, optional
+            For labels that are drawn: so many runs, each with its own stream of `random_seed`.
         random_seed : int or numpy Generator, optional
-            For `criterion="random"`, and for rows that a stop rule draws to hold them out.
+            For `criterion="random"`, labels that are drawn, and rows that a stop rule draws to hold them out.
         progressbar : bool, default True
 
         Returns
         -------
         xarray.DataTree
             `/history` over `step`, `/curve` over `n_pseudo` (0 is the supervised baseline): `accuracy` and `log_score` of test
-            rows and how many of them are `won` and `lost` against the baseline, `log_evidence` log p(D) under proper priors,
+            rows and how many of them are `won` and `lost` against the baseline, `invented_information` (nats: KL(q ‖ q_0) of
+            Laplace's Gaussians on D and on the labels alone), `log_evidence` log p(D) under proper priors,
             `weight` (the sum of D's weights), `held_out_log_score` where a stop rule holds rows out; `/final` (the last mode)
             and `/unconstrained` (the same in θ), `/labeled` (rows of D with their labels and weights), `/test`, `/held_out`
             (labeled rows held out), `/state` (for `resume`); attrs `stop_reason`, its code `stop_kind` ("pool", "rounds",
             "rule", "scores", "refused", "interrupted" or "failed"), `stop_rule` where one ended it, `verdict` and the settings.
             `run.to_netcdf(path)` writes all of it, `save(run, path)` too and never half of it; `xarray.open_datatree(path)`
-            reads it. `read_index` gives the user's index of `/history`, `/labeled`, `/test` and `/held_out`; frames are of
-            Datasets, as `run["history"].to_dataset().to_dataframe()`.
+            reads it. With `replicates`, `/replicates/1`, … are runs, and `/mixture` has mean and covariance of the mixture of
+            their posteriors beside the supervised one, with Monte Carlo errors. `read_index` gives the user's index of
+            `/history`, `/labeled`, `/test` and `/held_out`; frames are of Datasets, as
+            `run["history"].to_dataset().to_dataframe()`.
 
         See Also
         --------
@@ -342,6 +360,8 @@ class PseudoLabelSelector(ABC):
            pseudo-label selection. UAI 2023, PMLR 216, 1762-1773. https://doi.org/10.48550/arXiv.2302.08883
         .. [2] McNemar, Q. (1947). Note on the sampling error of the difference between correlated proportions or percentages.
            Psychometrika 12, 153-157. https://doi.org/10.1007/BF02295996
+        .. [3] Fong, E., Holmes, C. and Walker, S. G. (2023). Martingale posterior distributions. JRSS B 85, 1357-1391.
+           https://doi.org/10.1093/jrsssb/qkad005
         """
         check(random_seed=random_seed, candidate=candidate)
         settings = _for_runs(find_settings(criterion, approximation, expansion, labels, random_seed))
@@ -350,6 +370,7 @@ class PseudoLabelSelector(ABC):
         rules = read_rules(stop)
         held_out = self._known(rows_to_hold_out(rules, self._problem, settings.rng))
         plan = Plan(rounds, batch_size, rules, read_balance(class_balance, scorer), pseudo_weight, test_set, held_out)
+        check_drawing(settings.rule, replicates, batch_size)
         table = self._problem.table
         if test_set is not None:
             table = table.without(test_set.positions)
@@ -368,7 +389,9 @@ class PseudoLabelSelector(ABC):
             self._model_rule,
             candidate,
         )
-        return self._finish(run, made_by, progressbar)
+        if replicates is None:
+            return self._finish(run, made_by, progressbar)
+        return self._finish_replicates(begin_replicates(run, replicates), made_by, progressbar)
 
     def resume(
         self,
@@ -435,6 +458,28 @@ class PseudoLabelSelector(ABC):
         ('MaxRounds: 5 rounds are done', 5)
         """
         check(random_seed=random_seed)
+        again: dict[str, Any] = {"criterion": criterion, "labels": labels, "pseudo_weight": pseudo_weight}
+        again |= {"rounds": rounds, "stop": stop, "test": test}
+        if REPLICATES not in run:
+            return self._finish(*self._begin_again(run, random_seed, **again), progressbar)
+        parts = replicates_of(run)
+        seeds = [None] * len(parts) if random_seed is None else np.random.default_rng(random_seed).spawn(len(parts))
+        begun = [self._begin_again(part, seed, **again) for part, seed in zip(parts, seeds, strict=True)]
+        return self._finish_replicates([each for each, _ in begun], begun[0][1], progressbar)
+
+    def _begin_again(
+        self,
+        run: xr.DataTree,
+        random_seed: int | np.random.Generator | None,
+        *,
+        criterion: Criterion | FitCriterion | None,
+        labels: LabelRule | None,
+        pseudo_weight: Callable[[float], float] | None,
+        rounds: int | None,
+        stop: Stop | list[Stop] | None,
+        test: Any,
+    ) -> tuple[Run, RunSettings]:
+        """A run that goes on, and how it was made; parameters are those of `resume`."""
         saved = read_run(run, self._problem)
         check_model_rule(saved.settings.model_rule, self._model_rule)
         made_by = replace(saved.settings, model_rule=self._model_rule)
@@ -453,8 +498,7 @@ class PseudoLabelSelector(ABC):
         left = np.setdiff1d(self._problem.table.candidates, saved.labeled.positions)
         if test_set is not None:
             left = np.setdiff1d(left, test_set.positions)
-        begun = Run(scorer, settings, plan, saved.labeled, left, saved.history, warm=saved.warm, theta=saved.theta)
-        return self._finish(begun, made_by, progressbar)
+        return Run(scorer, settings, plan, saved.labeled, left, saved.history, warm=saved.warm, theta=saved.theta), made_by
 
     def exact(
         self,
@@ -687,7 +731,8 @@ class PseudoLabelSelector(ABC):
         check(every=every, random_seed=random_seed)
         rng = np.random.default_rng(random_seed)
         method = find_method("psis, else nuts", draws, tune, chains, nuts_sampler, self._by_level, rng)
-        track, seed = read_track(run, self._scorer, labels), int(rng.integers(2**31))
+        seed = int(rng.integers(2**31))
+        track = read_track(run, self._scorer, labels, seed)
         return audit_track(track, forms, method, every, seed, progressbar)
 
     def _needs_candidates(self) -> None:
@@ -699,11 +744,18 @@ class PseudoLabelSelector(ABC):
         return HeldOut(positions, self._problem.table.codes[positions]) if len(positions) else None
 
     def _finish(self, run: Run, made_by: RunSettings, progressbar: bool) -> xr.DataTree:
-        total = len(run.candidates)
-        if run.plan.rounds is not None:
-            total = min(total, run.plan.rounds * run.plan.batch_size)
-        with working("self-training", progressbar, total) as tell:
+        with working("self-training", progressbar, _most(run)) as tell:
             ending = run.go(tell)
+        return self._written(run, made_by, ending)
+
+    def _finish_replicates(self, runs: Sequence[Run], made_by: RunSettings, progressbar: bool) -> xr.DataTree:
+        with working(f"self-training, {len(runs)} replicates", progressbar, sum(map(_most, runs))) as tell:
+            endings = go_through(runs, tell)
+            mixture = mixture_of(runs, self._parameters_of(runs[0].history).labels)
+        trees = [self._written(run, made_by, ending) for run, ending in zip(runs, endings, strict=True)]
+        return gather(trees, mixture)
+
+    def _written(self, run: Run, made_by: RunSettings, ending: Ending) -> xr.DataTree:
         return write_run(run.saved(made_by, ending, self._run_members), self._problem, self._parameters_of(run.history))
 
     @property
@@ -726,6 +778,12 @@ def working(words: str, progressbar: bool, total: int | None = None) -> Iterator
     """Long work: a line says what is going on, and what runs out of memory is refused in words."""
     with progress(words, progressbar, total) as tell, refused_when_exhausted(words[0].upper() + words[1:]):
         yield tell
+
+
+def _most(run: Run) -> int:
+    """How many pseudo-labels a run may add."""
+    rounds, size = run.plan.rounds, run.plan.batch_size
+    return len(run.candidates) if rounds is None else min(len(run.candidates), rounds * size)
 
 
 def _for_runs(settings: Settings) -> Settings:

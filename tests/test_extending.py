@@ -42,6 +42,19 @@ class Opposite(LeastProbable):
     name = "opposite"
 
 
+class Forgetful(bpls.DrawingRule):
+    """Each candidate by its most probable class, and labeled by one that is wrong now and then."""
+
+    name = "forgetful"
+
+    def codes(self, log_probabilities, present):
+        return np.where(present, log_probabilities, -np.inf).argmax(axis=1)
+
+    def draw(self, log_probabilities, rng):
+        certain = log_probabilities.argmax(axis=1)
+        return np.where(rng.random(len(certain)) < 0.5, 1 - certain, certain)
+
+
 @dataclass(frozen=True)
 class Median(bpls.ModelRule):
     """The member in the middle decides."""
@@ -203,6 +216,32 @@ def test_a_label_rule_is_that_of_exact_values_and_of_their_audit(small, tmp_path
         small.audit(["ppp"], exact)
     with pytest.raises(bpls.CriterionError, match='labels= is "opposite", and exact= holds "least probable"'):
         small.audit(["ppp"], exact, labels=Opposite())
+
+
+# a label rule that draws
+
+
+@pytest.mark.parametrize("rule", [Forgetful(), "sampled"])
+def test_a_rule_that_draws_goes_through_a_file_on_to_an_audit(small, rule, tmp_path):
+    again = {"labels": rule} if isinstance(rule, Forgetful) else {}
+    whole = small.self_train("ppp", labels=rule, rounds=4, random_seed=2, **QUIET)
+    longer = cut(small, tmp_path, "ppp", labels=rule, random_seed=2, again=again)
+    same(longer, four(whole))
+    predicted = small.self_train("ppp", rounds=4, **QUIET)["history"]["pseudo_label"]
+    assert (longer["history"]["pseudo_label"].to_numpy() != predicted.to_numpy()).any()
+    if again:
+        with pytest.raises(bpls.CriterionError, match=r'run= holds labels="forgetful", a rule of your own\. Give it again'):
+            small.resume(longer, **QUIET)
+    one, two = (small.audit_along(longer, every=3, criteria=["ppp"], random_seed=0, **again, **QUIET) for _ in range(2))
+    xr.testing.assert_identical(one.final, two.final)
+    assert (one.rounds["run_regret"] >= 0).all()
+
+
+def test_a_rule_that_draws_scores_and_is_exact_by_the_class_that_it_chooses_by(small, tmp_path):
+    exact = through_a_file(small.exact("ppp", labels=Forgetful(), **PSIS), tmp_path)
+    np.testing.assert_array_equal(exact["exact"]["pseudo_label"], small.score()["pseudo_label"])
+    audit = small.audit(["ppp"], exact, labels=Forgetful())
+    np.testing.assert_array_equal(audit.candidates["pseudo_label"], exact["exact"]["pseudo_label"])
 
 
 # a criterion by the fit on D

@@ -54,8 +54,10 @@ class Track:
         return steps
 
 
-def read_track(run: xr.DataTree, scorer: Scorer, labels: LabelRule | None = None) -> Track:
+def read_track(run: xr.DataTree, scorer: Scorer, labels: LabelRule | None = None, random_seed: int | None = None) -> Track:
     """A run as `self_train` returned it; where a function weighted its pseudo-labels, exact selection takes their mean weight.
+
+    Where labels are drawn, exact selection draws its own by `random_seed`.
 
     Raises
     ------
@@ -65,7 +67,8 @@ def read_track(run: xr.DataTree, scorer: Scorer, labels: LabelRule | None = None
     problem, saved = scorer.problem, read_run(run, scorer.problem)
     made_by, test = saved.settings, saved.test
     scorer = scorer.with_factor(made_by.candidate)
-    settings = replace(find_settings("ppp", labels=label_rule_again(made_by.labels, labels)), centre_of="vi")
+    rule = label_rule_again(made_by.labels, labels)
+    settings = replace(find_settings("ppp", labels=rule, random_seed=random_seed), centre_of="vi")
     inside = test is not None and len(test.positions) > 0 and test.positions.max() < problem.source.n_rows
     balance = None if made_by.class_balance is None else ClassBalance(made_by.class_balance)
     weights = saved.labeled.weights[len(saved.first(0)) :]

@@ -78,6 +78,7 @@ RESERVED = frozenset(
         "accuracy",
         "gap",
         "held_out_log_score",
+        "invented_information",
         "log_score",
         "lost",
         "n_labeled",

@@ -73,6 +73,10 @@ class Labeled:
             np.r_[self.weights, np.full(len(positions), weight)],
         )
 
+    def first(self, n: int) -> Labeled:
+        """The first n rows of D."""
+        return Labeled(self.positions[:n], self.codes[:n], self.weights[:n])
+
     def without(self, positions: np.ndarray) -> Labeled:
         """D without some of its rows."""
         kept = ~np.isin(self.positions, positions)

@@ -71,6 +71,39 @@ class LabelRule(ABC):
         """
 
 
+class DrawingRule(LabelRule):
+    """A rule under which a row is chosen by the class that `codes` gives it, from D alone, and gets a label that is drawn.
+
+    See Also
+    --------
+    BPLS.self_train : `labels="sampled"` draws from the posterior predictive.
+
+    Examples
+    --------
+    Labels as a forgetful expert gives them:
+
+    >>> import numpy as np, pymc as pm, pymc_bpls as bpls
+    >>> class Forgetful(bpls.DrawingRule):
+    ...     name = "forgetful"
+    ...     def codes(self, log_probabilities, present):
+    ...         return np.where(present, log_probabilities, -np.inf).argmax(axis=1)
+    ...     def draw(self, log_probabilities, rng):
+    ...         certain = log_probabilities.argmax(axis=1)
+    ...         return np.where(rng.random(len(certain)) < 0.1, rng.integers(2, size=len(certain)), certain)
+    >>> with pm.Model() as model:
+    ...     slope = pm.Normal("slope", 0, 1)
+    ...     x = np.array([-2.0, -1.0, 1.0, 2.0, 0.3, 3.0])
+    ...     label = pm.Bernoulli("label", logit_p=slope * x, observed=[0, 0, 1, 1, -1, -1])
+    >>> run = bpls.BPLS(model).self_train(labels=Forgetful(), random_seed=0, progressbar=False)
+    >>> run["history"].pseudo_label.values
+    array([1, 1])
+    """
+
+    @abstractmethod
+    def draw(self, log_probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Classes (m,) of rows whose posterior predictive is `log_probabilities` (m, K), by the run's random numbers."""
+
+
 class CombiningRule(LabelRule):
     """A rule under which the classes of a candidate combine to one value, log Σ_y w_y PPP(i, y).
 
@@ -97,6 +130,30 @@ class Predicted(LabelRule):
     def codes(self, log_probabilities: np.ndarray, present: np.ndarray) -> np.ndarray:
         """The most probable class of each candidate, the first among equals."""
         return _preference(log_probabilities, present).argmax(axis=1)
+
+
+@dataclass(frozen=True)
+class Sampled(DrawingRule):
+    """Rows are chosen as with their predicted class, and get one that is drawn from the posterior predictive, any class.
+
+    One after the other, such labels leave the posterior of a model of y given x as it is, on average over replicates [1]_.
+
+    References
+    ----------
+    .. [1] Fong, E., Holmes, C. and Walker, S. G. (2023). Martingale posterior distributions. JRSS B 85, 1357-1391.
+       https://doi.org/10.1093/jrsssb/qkad005
+    """
+
+    name: str = "sampled"
+
+    def codes(self, log_probabilities: np.ndarray, present: np.ndarray) -> np.ndarray:
+        """The predicted class."""
+        return Predicted().codes(log_probabilities, present)
+
+    def draw(self, log_probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """By the inverse of the cumulative probabilities."""
+        below = np.exp(log_probabilities).cumsum(axis=1)
+        return np.asarray((below < rng.random((len(below), 1)) * below[:, -1:]).sum(axis=1))
 
 
 @dataclass(frozen=True)
@@ -203,7 +260,7 @@ def read_options(rule: LabelRule, candidates: np.ndarray, log_probabilities: np.
     return Options(rule, candidates, codes, preference, lambda log_values: rule.weigh(log_values, log_probabilities, present))
 
 
-RULES: dict[str, LabelRule] = {rule.name: rule for rule in (Predicted(), AllClasses(), Expected())}
+RULES: dict[str, LabelRule] = {rule.name: rule for rule in (Predicted(), AllClasses(), Expected(), Sampled())}
 
 
 def find_rule(labels: str | LabelRule) -> LabelRule:

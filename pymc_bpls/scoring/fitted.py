@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from pymc_bpls.approximations.by_name import APPROXIMATIONS
 from pymc_bpls.approximations.gaussian import Gaussian
@@ -27,6 +27,10 @@ class Fitted(Protocol):
         """The mode of the log-posterior, or the centre of an approximation."""
         ...
 
+    def beside(self, other: Any) -> tuple[ModelFit, ModelFit]:
+        """The fit of the model that predicts, and the fit of the same model in another one."""
+        ...
+
 
 @dataclass(frozen=True)
 class ModelFit:
@@ -40,6 +44,10 @@ class ModelFit:
     def engine(self) -> Engine:
         """The engine that serves D."""
         return self.predictive.engine
+
+    def beside(self, other: ModelFit) -> tuple[ModelFit, ModelFit]:
+        """This one and the other."""
+        return self, other
 
     def gaussian(self, approximation: str) -> Gaussian:
         """q ≈ p(θ | D): Laplace's at the mode, or another approximation by its name."""
@@ -64,3 +72,7 @@ class SetFit:
     def mode(self) -> Mode:
         """That of the member that predicts."""
         return self.members[self.predicts].mode
+
+    def beside(self, other: SetFit) -> tuple[ModelFit, ModelFit]:
+        """The fits of the member that predicts here, in both."""
+        return self.members[self.predicts], other.members[self.predicts]

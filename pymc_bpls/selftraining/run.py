@@ -10,18 +10,21 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.arguments import ARGUMENTS, check, require
 from pymc_bpls.errors import BPLSError, CriterionError, LabelError, RowError, warn
 from pymc_bpls.model.index import RowNames
 from pymc_bpls.model.table import Labeled
+from pymc_bpls.rules.label_rules import DrawingRule
 from pymc_bpls.scoring.fitted import Fitted
 from pymc_bpls.scoring.results import own_error, rank_pairs
-from pymc_bpls.scoring.scorer import Scorer, Warm, score_pool
+from pymc_bpls.scoring.scorer import Scorer, Warm, say_without_probabilities, score_pool
 from pymc_bpls.scoring.settings import Settings
 from pymc_bpls.selftraining.class_balance import ClassBalance
 from pymc_bpls.selftraining.ending import Ending
 from pymc_bpls.selftraining.held_out import HeldOut
 from pymc_bpls.selftraining.history import History, won_and_lost
+from pymc_bpls.selftraining.invented import invented_information
 from pymc_bpls.selftraining.saved_run import OF_TEST_ROWS, RunMembers, RunSettings, SavedRun, curve_dataset, history_dataset
 from pymc_bpls.selftraining.stop_rules import Stop, first_reason
 
@@ -69,8 +72,9 @@ class Select(Protocol):
 class Run:
     """A run in progress: D with its pseudo-labels, the candidates left, and what happened until now.
 
-    `theta` is where the last fit ended and the next one starts, `random_state` that of the criterion's generator. What a round
-    or a fit changes is assigned together when it is done, so that Ctrl-C leaves the run as it was before.
+    `theta` is where the last fit ended and the next one starts, `supervised` the fit on the labels alone, `random_state` the
+    state of the generator. What a round or a fit changes is assigned together when it is done, so that Ctrl-C leaves the run as
+    it was before.
     """
 
     scorer: Scorer
@@ -83,6 +87,7 @@ class Run:
     warm: Warm = None
     theta: np.ndarray | None = None
     select: Select = score_pool
+    supervised: Fitted | None = None
     random_state: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -157,6 +162,8 @@ class Run:
     def _judge(self, fit: Fitted) -> tuple[dict[str, Any], np.ndarray | None]:
         """What the curve says of a model, and which test rows it predicts right."""
         entry = {"n_pseudo": len(self.history.steps), "weight": self.labeled.weights.sum(), **self.scorer.record(fit)}
+        now, before = fit.beside(self._supervised(fit))
+        entry["invented_information"] = invented_information(now.mode, before.mode)
         right = None
         if self.scorer.problem.proper:
             entry["log_evidence"] = fit.mode.log_integral
@@ -168,17 +175,51 @@ class Run:
             _, entry["held_out_log_score"] = self.plan.held_out.evaluate(self.scorer, fit)
         return entry, right
 
+    def _supervised(self, fit: Fitted) -> Fitted:
+        """The fit on the labels alone; `fit` is that on D."""
+        if self.supervised is None:
+            n = len(self.labeled) - len(self.history.steps)
+            self.supervised = (
+                fit if n == len(self.labeled) else self.scorer.fit(self.labeled.first(n), None, self.settings.centre_of)
+            )
+        return self.supervised
+
+    @property
+    def predicts(self) -> int | None:
+        """Which member of a set predicts last."""
+        return self.history.models[-1].get("predictor")
+
+    def gaussians(self) -> tuple[Gaussian, Gaussian]:
+        """q ≈ p(θ | D) of the model that predicts, and its q given the labels alone, by the run's approximation."""
+        assert self.fit is not None
+        now, before = (each.gaussian(self.settings.approximation) for each in self.fit.beside(self._supervised(self.fit)))
+        return now, before
+
     def _round(self) -> int:
         """Score all candidates and add the best; returns how many were added."""
         assert self.fit is not None
         scores, warm = self.select(self.scorer, self.settings, self.fit, self.candidates, self.warm)
         pairs, values = rank_pairs(scores["score"], self.scorer.problem.codes(scores["pseudo_label"].to_numpy()))
         chosen = self._choose(pairs)
+        pairs = self._with_drawn(pairs, chosen)
         steps, labeled = self._steps(scores, pairs, values, chosen)
         left = np.delete(self.candidates, pairs[chosen, 0])
         history, state = self.history.with_steps(steps), self.settings.rng.bit_generator.state
         self.history, self.labeled, self.candidates, self.warm, self.random_state = history, labeled, left, warm, state
         return len(chosen)
+
+    def _with_drawn(self, pairs: np.ndarray, chosen: list[int]) -> np.ndarray:
+        """The pairs, the chosen ones with classes that are drawn where the label rule draws them."""
+        rule = self.settings.rule
+        if not isinstance(rule, DrawingRule):
+            return pairs
+        rows = self.candidates[pairs[chosen, 0]]
+        log_p = self.scorer.with_predictor(self.settings.approximation).log_probabilities(self.fit, rows)
+        if np.isnan(log_p).any():
+            raise RowError(say_without_probabilities(rows))
+        drawn = pairs.copy()
+        drawn[chosen, 1] = rule.draw(log_p, self.settings.rng)
+        return drawn
 
     def _steps(
         self, scores: xr.Dataset, pairs: np.ndarray, values: np.ndarray, chosen: list[int]

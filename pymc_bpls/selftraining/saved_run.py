@@ -42,6 +42,8 @@ from pymc_bpls.text.attributes import strings
 #: Of the layout; 1 added itself, `stop_kind`, `stop_rule` and `rule`; 2 the index of `/test` and `/held_out`, and notes that
 #: say of which kind an index is.
 VERSION = 2
+#: The group that holds the replicates of a run whose labels are drawn.
+REPLICATES = "replicates"
 #: What a run keeps in place of a function that cannot be kept.
 CALLABLE = "a function of the score"
 #: What is known of each model along a run.
@@ -51,6 +53,7 @@ CURVE = {
     "won": "test rows predicted right that the supervised model predicts wrong",
     "lost": "test rows predicted wrong that the supervised model predicts right",
     "log_evidence": "log p(D), by Laplace's method, or EP's log Z or the ELBO where there is no mode",
+    "invented_information": "nats by which the posterior is another than that of the labels alone: KL of Laplace's Gaussians",
     "weight": "sum of the weights of D's rows",
     "held_out_log_score": "mean log probability of the labels of labeled rows that were set aside",
 }
@@ -159,8 +162,7 @@ class SavedRun:
 
     def first(self, n_added: int) -> Labeled:
         """D with the first so many pseudo-labels."""
-        n = len(self.labeled) - self.n_added + n_added
-        return Labeled(self.labeled.positions[:n], self.labeled.codes[:n], self.labeled.weights[:n])
+        return self.labeled.first(len(self.labeled) - self.n_added + n_added)
 
 
 @dataclass(frozen=True)
@@ -227,6 +229,10 @@ def read_run(run: xr.DataTree, problem: Problem) -> SavedRun:
     """
     if getattr(run, "attrs", {}).get("table") != problem.fingerprint:
         raise CriterionError("run= is no run of this table and model. Give what self_train returned to the BPLS that made it.")
+    if REPLICATES in run:
+        raise CriterionError(
+            f'run= holds replicates, each with its own pseudo-labels. Give one of them, as run["{REPLICATES}/1"].'
+        )
     with _as_it_was_left():
         if int(run.attrs.get("version", 0)) > VERSION:
             raise CriterionError("run= was written by a later version of this package. Read it with that one.")
@@ -441,9 +447,7 @@ def _read_warm(state: xr.Dataset, labeled: Labeled) -> Warm:
 def _read_gaussian(state: xr.Dataset, labeled: Labeled) -> Gaussian:
     sites = None
     if "tau" in state:
-        n = int(state["rows"])
-        D = Labeled(labeled.positions[:n], labeled.codes[:n], labeled.weights[:n])
-        sites = Sites(D, state["tau"].to_numpy(), state["nu"].to_numpy())
+        sites = Sites(labeled.first(int(state["rows"])), state["tau"].to_numpy(), state["nu"].to_numpy())
     return Gaussian(state["mean"].to_numpy(), state["covariance"].to_numpy(), sites=sites)
 
 

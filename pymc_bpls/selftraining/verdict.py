@@ -13,7 +13,16 @@ def say_verdict(history: History, labeled: np.ndarray, names: np.ndarray, shares
     """Whether a run helped, which classes its labeled rows (codes `labeled`) lack, and whether `shares` (K,) were kept."""
     codes = np.array([step["code"] for step in history.steps], dtype=int)
     balance = "" if shares is None else _say_balance(ClassBalance(shares), codes, names)
-    return " ".join(filter(None, (_say_accuracy(history), _say_classes(labeled, codes, names), balance)))
+    sentences = _say_accuracy(history), _say_classes(labeled, codes, names), balance, _say_invented(history)
+    return " ".join(filter(None, sentences))
+
+
+def _say_invented(history: History) -> str:
+    """By how much pseudo-labels moved or narrowed the posterior."""
+    nats = history.models[-1].get("invented_information", 0.0)
+    if not history.steps or not nats:
+        return ""
+    return f"Invented information: pseudo-labels made the posterior another by {nats:.2g} nats, which no label told."
 
 
 def _say_classes(labeled: np.ndarray, codes: np.ndarray, names: np.ndarray) -> str:

@@ -12,7 +12,7 @@ from pymc_bpls.errors import CriterionError
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.scoring.settings import LAPLACE
-from pymc_bpls.selftraining.saved_run import is_run, read_run
+from pymc_bpls.selftraining.saved_run import REPLICATES, is_run, read_run
 
 #: The group of a sample that holds its draws of θ, and the one that holds D.
 THETA, ROWS = "unconstrained_posterior", "labeled"
@@ -72,7 +72,7 @@ def read_trained(result: Any, problem: Problem) -> Trained:
     if result is None:
         D = problem.labeled
         return Trained(D, np.zeros(len(D), dtype=int), np.empty(0, dtype=int))
-    if is_run(result):
+    if is_run(result) or (isinstance(result, xr.DataTree) and REPLICATES in result):
         return _of_run(result, problem)
     if _holds(result, THETA) and _holds(result, ROWS):
         return _of_sample(group(result, THETA), group(result, ROWS), problem)
