@@ -60,5 +60,5 @@ class Library:
         return made
 
 
-#: Functions of one row, and everything that is made of them and the prior.
-ROWS, LIBRARY = Library(), Library()
+#: Functions of one row, everything that is made of them and the prior, and the way from θ to the model's own variables.
+ROWS, LIBRARY, CONSTRAINTS = Library(), Library(), Library()

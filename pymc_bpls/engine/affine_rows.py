@@ -28,7 +28,9 @@ from pymc_bpls.model.table import Labeled
 
 _ROWS_AT_ONCE = 1024
 _DESIGN_BYTES = 2**28
-_AT_ONCE = (512, 2**14)
+# pieces of these lengths alone, whatever number of rows or of θ there is, so that few functions are compiled
+_FEW_ROWS, _MANY_ROWS = 2**9, 2**11
+_PRIORS, _ENTRIES = 2**6, 2**16
 
 
 class RowDerivatives(NamedTuple):
@@ -144,19 +146,25 @@ class AffineRows:
         return self._map_rows(kernels.gradient_at, eta, codes, *inputs)
 
     def _map_rows(self, kernel: Kernel, *arrays: np.ndarray) -> Any:
-        return map_rows(lambda rows: self._run(kernel, *(array[rows] for array in arrays)), len(arrays[0]), _AT_ONCE)
+        return self._in_pieces(kernel, _FEW_ROWS if len(arrays[0]) <= _FEW_ROWS else _MANY_ROWS, *arrays)
+
+    def _in_pieces(self, kernel: Kernel, size: int, *arrays: np.ndarray) -> Any:
+        return map_rows(lambda rows: self._run(kernel, *(array[rows] for array in arrays)), len(arrays[0]), (size, size))
 
     def log_prior(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """log π (sets,) and its gradient (sets, q) at θ (sets, q)."""
         if self.gaussian_prior is not None:
             return self.gaussian_prior.at(theta)
-        return self._run(kernels.log_prior_and_gradient, theta)
+        return self._of_priors(kernels.log_prior_and_gradient, theta)
 
     def prior_precision(self, theta: np.ndarray) -> np.ndarray:
         """−∇² log π at θ (sets, q): shape (sets, q, q), or (q, q) under Gaussian priors, where it is the same for all θ."""
         if self.gaussian_prior is not None:
             return self.gaussian_prior.precision
-        return -self._run(kernels.log_prior_hessian, theta)
+        return -self._of_priors(kernels.log_prior_hessian, theta)
+
+    def _of_priors(self, kernel: Kernel, theta: np.ndarray) -> Any:
+        return self._in_pieces(kernel, _power_of_two(_ENTRIES // theta.shape[1] ** 2, _PRIORS), theta)
 
     @cached_property
     def gaussian_prior(self) -> GaussianPrior | None:
@@ -164,10 +172,13 @@ class AffineRows:
         density = self.density
 
         def value_and_gradient(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            return self._run(kernels.log_prior_and_gradient, theta)
+            return self._of_priors(kernels.log_prior_and_gradient, theta)
 
         def products(theta: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-            return self._run(kernels.log_prior_products, theta, vectors)
+            size = _power_of_two(_ENTRIES // len(theta), _PRIORS)
+            return map_rows(
+                lambda rows: self._run(kernels.log_prior_products, theta, vectors[rows]), len(vectors), (size, size)
+            )
 
         return find_gaussian_prior(density.start, density.parameters.sizes, value_and_gradient, products)
 
@@ -190,6 +201,11 @@ class AffineRows:
         point = Objective(self, self.labeled_block(labeled), pair, True).at(theta[None])
         assert point.pseudo is not None
         return float(point.log_lik[0]), float(point.pseudo.value[0]), float(point.log_prior[0])
+
+
+def _power_of_two(wanted: int, most: int) -> int:
+    """The largest power of two that is neither more than `wanted`, but at least 1, nor more than `most`."""
+    return 1 << (max(1, min(wanted, most)).bit_length() - 1)
 
 
 @dataclass(frozen=True)

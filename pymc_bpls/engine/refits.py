@@ -81,7 +81,8 @@ def refit_by_autodiff(
         options = {"k": shared.k, "prior": shared.prior, "conditional": conditional}
         return compiler(kernels.refits, density.structure, start, log_det, candidates, rows, **options)
 
-    size = chunk_size(density.dimension, len(shared.labeled.padded()), len(positions), shared.chunk_bytes, _AUTODIFF_WORK)
+    # pieces of one length, whatever number of candidates is left, so that they are compiled once
+    size = chunk_size(density.dimension, len(shared.labeled.padded()), _SMALLEST_CHUNK, shared.chunk_bytes, _AUTODIFF_WORK)
     return _refitted(chunk, len(positions), size, padded=True)
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -20,7 +19,7 @@ import xarray as xr
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
-from pymc_bpls.compute.library import LIBRARY, Graphs
+from pymc_bpls.compute.library import CONSTRAINTS, LIBRARY, Graphs
 from pymc_bpls.errors import ModelError, RowError
 from pymc_bpls.model.affine_maps import find_affine_map
 from pymc_bpls.model.jaxify import NoJaxVersionError, jaxify
@@ -53,7 +52,7 @@ class Parameters:
     variables: tuple[str, ...]
     sizes: tuple[int, ...]
     labels: tuple[str, ...]
-    constrain: Callable[[jax.Array], tuple[jax.Array, ...]]
+    constrain: Callable[[np.ndarray], tuple[jax.Array, ...]]
     dims: dict[str, tuple[str, ...]]
     coords: dict[str, np.ndarray]
 
@@ -65,7 +64,7 @@ class Parameters:
 
         A dim that is called as a variable has `_dim` after its name.
         """
-        values = self.constrain(jnp.asarray(theta))
+        values = self.constrain(theta)
         variables: dict[str, Any] = {}
         axes: dict[str, str] = {}
         for name, value in zip(self.variables, values, strict=True):
@@ -188,7 +187,7 @@ def make_density(
         structure = make()
 
     def not_finite(theta: np.ndarray) -> list[str]:
-        values = structure.priors(jnp.asarray(theta))
+        values = jax.jit(structure.priors)(theta)
         return [name for name, term in zip(names, values, strict=False) if not np.isfinite(term).all()]
 
     return Density(
@@ -296,7 +295,9 @@ def _parameters(model: pm.Model, source: Source) -> Parameters:
     theta, parts = source.theta()
     free = list(model.free_RVs)
     outputs = model.replace_rvs_by_values(free)
-    constrain = jaxify([theta], remake(outputs, {**held_constant(outputs, source), **parts}))
+    constrained = remake(outputs, {**held_constant(outputs, source), **parts})
+    graphs = Graphs([theta], constrained, np.empty(0))
+    constrain = CONSTRAINTS.get(graphs, lambda: jax.jit(jaxify([theta], constrained)))
     coords = {dim: _one_a_level(values) for dim, values in model.coords.items() if values is not None}
     dims = {rv.name: tuple(model.named_vars_to_dims[rv.name]) for rv in free if rv.name in model.named_vars_to_dims}
     shown = {rv.name: tuple(dim for dim in dims.get(rv.name, ())) for rv in free}

@@ -109,8 +109,15 @@ CONVERSIONS: dict[type, Callable[..., Any]] = {
 }
 
 
+def _constant(data: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    """A constant of a graph, put where JAX computes as it is: PyTensor's own way compiles a function for each shape."""
+    if isinstance(data, np.ndarray) and data.ndim:
+        return jax.device_put(np.array(data, dtype=dtype))
+    return jax_typify(data, dtype=dtype, **kwargs)
+
+
 def _composite(op: Composite) -> Callable[..., Any]:
-    parts = fgraph_to_python(op.fgraph, _convert, type_conversion_fn=jax_typify, fgraph_name="composite")
+    parts = fgraph_to_python(op.fgraph, _convert, type_conversion_fn=_constant, fgraph_name="composite")
     return lambda *inputs: parts(*inputs)[0] if op.nout == 1 else parts(*inputs)
 
 
@@ -158,4 +165,4 @@ def jaxify(inputs: Sequence[Variable], outputs: Sequence[Variable]) -> Callable[
         )
     graph = FunctionGraph(inputs=list(inputs), outputs=list(outputs), clone=True)
     get_mode("JAX").optimizer.rewrite(graph)
-    return fgraph_to_python(graph, _convert, type_conversion_fn=jax_typify, fgraph_name="log_density")
+    return fgraph_to_python(graph, _convert, type_conversion_fn=_constant, fgraph_name="log_density")

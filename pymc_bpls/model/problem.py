@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pymc as pm
+import pytensor
+from pymc.initial_point import make_initial_point_expression
+from pymc.pytensorf import find_rng_nodes, replace_rng_nodes, reseed_rngs
 from pytensor.graph.basic import Variable
 
 from pymc_bpls.compute.precision import require_double
@@ -22,7 +24,7 @@ from pymc_bpls.model.labels import Classes, as_labels, find_classes, is_probabil
 from pymc_bpls.model.marginals import find_marginal
 from pymc_bpls.model.prior_sets import Variant
 from pymc_bpls.model.refusals import IMPROPER, check_likelihood, check_model, check_target, find_target
-from pymc_bpls.model.slicing import Source, evaluate
+from pymc_bpls.model.slicing import PLAIN, Source, evaluate
 from pymc_bpls.model.table import (
     Labeled,
     Pool,
@@ -70,7 +72,7 @@ class Problem:
     def _own_fingerprint(self) -> str:
         found = hashlib.sha256()
         theta = self.density.start + 0.1
-        prior = np.format_float_scientific(float(self.density.structure.log_prior(jnp.asarray(theta))), 8)
+        prior = np.format_float_scientific(float(self.density.structure.compiled_log_prior(theta)), 8)
         for part in (prior, *self.density.parameters.labels):
             found.update(part.encode())
         for array in (self.table.codes, self.table.candidates, theta.round(8), *self.density.data):
@@ -237,17 +239,14 @@ def _evaluator(model: pm.Model, initial: Mapping[str, Any]) -> Callable[[Variabl
 
 def initial_point(model: pm.Model, initvals: Mapping[str, Any] | None) -> dict[str, Any]:
     """PyMC's initial point, with `initvals` (of variables on their own scale) in place of the model's own."""
-    from pymc.initial_point import make_initial_point_fn
-
     unknown = set(initvals or {}) - {rv.name for rv in model.free_RVs}
     if unknown:
         raise ModelError(f"initvals= names {sorted(unknown)}, which are no free variables. Use names of the model.")
     for name, value in (initvals or {}).items():
         if not np.isfinite(np.asarray(value, dtype=float)).all():
             raise ModelError(f'The start of "{name}" is not finite. Give finite numbers in initvals=.')
-    overrides = {model[name]: value for name, value in (initvals or {}).items()}
     try:
-        start = make_initial_point_fn(model=model, overrides=overrides, return_transformed=True)(0)
+        start = _initial_values(model, {model[name]: value for name, value in (initvals or {}).items()})
     except (TypeError, ValueError) as error:
         names = ", ".join(f'"{name}"' for name in initvals or {})
         raise ModelError(
@@ -258,6 +257,19 @@ def initial_point(model: pm.Model, initvals: Mapping[str, Any] | None) -> dict[s
         if not np.isfinite(value).all():
             raise ModelError(f'The start of "{name}" is outside its support. Give a value inside it in initvals=.')
     return start
+
+
+def _initial_values(model: pm.Model, overrides: dict[Variable, Any]) -> dict[str, Any]:
+    """Values of the value variables; evaluated without a compiler, since PyTensor's takes a second to be imported."""
+    expressions = make_initial_point_expression(
+        free_rvs=model.free_RVs,
+        rvs_to_transforms=model.rvs_to_transforms,
+        initval_strategies={**model.rvs_to_initial_values, **overrides},
+        return_transformed=True,
+    )
+    function = pytensor.function([], replace_rng_nodes(expressions), mode=PLAIN)
+    reseed_rngs(find_rng_nodes(function.maker.fgraph.outputs), 0)
+    return {model.rvs_to_values[rv].name: value for rv, value in zip(model.free_RVs, function(), strict=True)}
 
 
 def _check_latent(model: pm.Model, initial: Mapping[str, Any], pool: Pool, declared: int) -> None:

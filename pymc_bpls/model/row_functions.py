@@ -154,7 +154,7 @@ class TableCheck:
 
     def passed_by(self, function: _RowFunction, data: tuple[np.ndarray, ...]) -> bool:
         """Whether values agree but for rounding, which PyTensor's 1 − p has in a small p: eps / p in its logarithm."""
-        values = tuple(jnp.asarray(array[self.rows]) for array in data)
+        values = tuple(array[self.rows] for array in data)
         for theta, labels, expected, rejected in self.cases:
             found = np.asarray(function.of_rows(theta, labels, values))
             usable = np.isfinite(expected)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -52,6 +53,11 @@ class Structure:
     def log_prior(self, theta: jax.Array) -> jax.Array:
         """log π(θ)."""
         return sum((term.sum() for term in map(jnp.asarray, self.priors(theta))), jnp.zeros(()))
+
+    @cached_property
+    def compiled_log_prior(self) -> Callable[[np.ndarray], jax.Array]:
+        """log π of one θ, compiled as one function."""
+        return jax.jit(self.log_prior)
 
     def log_lik_row(self, theta: jax.Array, code: jax.Array, row: Any) -> jax.Array:
         """ℓ(θ) of one row with class `code`."""

@@ -20,6 +20,7 @@ from pymc_bpls.model.index import RowNames, as_index, find_rows, is_list_of_rows
 from pymc_bpls.model.labels import UNLABELED
 
 _SHOWN = 5
+_FEWEST_PADDED = 64
 
 
 @dataclass(frozen=True)
@@ -83,11 +84,11 @@ class Labeled:
         return Labeled(self.positions[kept], self.codes[kept], self.weights[kept])
 
     def padded(self) -> Labeled:
-        """D with its first row repeated at weight 0 up to a power of two, so that shapes change rarely.
+        """D with its first row repeated at weight 0 up to a power of two, at least 64, so that shapes change rarely.
 
         The padding repeats a row that is in D: zero times a finite number is zero, which 0·∞ is not.
         """
-        extra = max(8, 1 << (len(self) - 1).bit_length()) - len(self)
+        extra = max(_FEWEST_PADDED, 1 << (len(self) - 1).bit_length()) - len(self)
         return self.with_rows(np.repeat(self.positions[:1], extra), np.repeat(self.codes[:1], extra), 0.0)
 
 

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
@@ -139,7 +138,7 @@ class SetScorer:
                 f"{self.rule.name} needs a maximum likelihood estimate of D, and there is none: rows are separated, or the "
                 "likelihood does not identify all parameters. Use GammaMaximin()."
             ) from error
-        log_prior = [float(member.problem.density.structure.log_prior(jnp.asarray(mle))) for member in self.members]
+        log_prior = [float(member.problem.density.structure.compiled_log_prior(mle)) for member in self.members]
         return Members(self.dimension, np.array(log_prior))
 
     def _dataset(self, name: str, dims: tuple[Any, ...], values: np.ndarray, decision: Decision) -> xr.Dataset:

@@ -28,22 +28,25 @@ from validation.approximations.report import draw, write
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
 REPORTS = HERE.parent / "reports"
-DRAWS = 4000
 
 
 def measure(case: Case) -> dict[str, Any]:
-    """Every approximation of one case beside NUTS."""
-    pls = bpls.BPLS(case.model())
-    tree = pls.exact(draws=DRAWS, tune=1500, random_seed=0, absolute=False, progressbar=False)
+    """Every approximation of one case beside the reference."""
+    pls = bpls.BPLS(case.model(), **case.options)
+    tree = exact(pls, case)
     reference = tree["exact"].to_dataset()
     found: dict[str, Any] = {
-        "q": pls.fit().unconstrained.size,
+        "q": pls.engine.density.dimension,
+        "n": len(pls.labeled),
         "range": float(np.ptp(reference["log_predictive"].to_numpy())),
         "mcse": float(reference["mcse"].max()),
         "reasons": tree.attrs["reasons"],
+        "by_nuts": "posterior" in tree.children,
         "methods": {},
     }
     for name, scores in methods(pls).items():
+        if name == "PSIS" and not found["by_nuts"]:
+            continue
         try:
             scores()
             start = time.perf_counter()
@@ -54,6 +57,15 @@ def measure(case: Case) -> dict[str, Any]:
         else:
             found["methods"][name] = compare(values, reference) | {"seconds": seconds, "pareto_k": pareto_k(pls, name)}
     return found
+
+
+def exact(pls: bpls.BPLS, case: Case) -> xr.DataTree:
+    """The reference of a case."""
+    if case.weighted:
+        tree = pls.exact(method="psis", draws=case.weighted, chains=1, random_seed=0, absolute=False, progressbar=False)
+        if tree.attrs["reliable"]:
+            return tree
+    return pls.exact(draws=case.draws, tune=1500, random_seed=0, absolute=False, progressbar=False)
 
 
 def methods(pls: bpls.BPLS) -> dict[str, Callable[[], np.ndarray]]:
@@ -68,7 +80,7 @@ def methods(pls: bpls.BPLS) -> dict[str, Callable[[], np.ndarray]]:
         return predictive.log_mean_lik_of(Gaussian.at_mode(mode), rows, codes(scores["pseudo_label"].to_numpy()))
 
     return {
-        "Laplace, refits": lambda: pls.score()["score"].to_numpy(),
+        "Laplace, refits": lambda: pls.score(approximation="laplace")["score"].to_numpy(),
         "Laplace, predictive": predictive_laplace,
         "VI": lambda: pls.score(approximation="vi")["score"].to_numpy(),
         "EP": lambda: pls.score(approximation="ep")["score"].to_numpy(),

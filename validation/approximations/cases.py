@@ -1,14 +1,17 @@
-"""Tables and models of the study: logistic regressions of many kinds, softmax, ordinal, groups, spline."""
+"""Tables and models of the study: logistic regressions of many kinds, softmax, ordinal, groups, spline; the tests' zoo."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pymc as pm
 from sklearn.preprocessing import SplineTransformer
 
+from tests import zoo
 from validation.separated import split
 from validation.study.splines import by_roughness
 
@@ -18,18 +21,24 @@ Declare = Callable[[np.ndarray, np.ndarray], None]
 
 @dataclass(frozen=True)
 class Case:
-    """A table, labeled rows first, −1 where unlabeled, and how the model is declared on it."""
+    """A model on a table, −1 where unlabeled, and what BPLS has to be told of it.
+
+    The reference is by `draws` of NUTS in each of four chains; or by importance sampling, where `weighted` draws are asked for
+    and k-hat says that they can be trusted.
+    """
 
     name: str
-    X: np.ndarray
-    y: np.ndarray
-    declare: Declare
+    model: Callable[[], pm.Model]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    draws: int = 4000
+    weighted: int = 0
 
-    def model(self) -> pm.Model:
-        """The declared model."""
-        with pm.Model() as model:
-            self.declare(self.X, self.y)
-        return model
+
+def declared(declare: Declare, X: np.ndarray, y: np.ndarray) -> pm.Model:
+    """A model on a table, labeled rows first, −1 where unlabeled."""
+    with pm.Model() as model:
+        declare(X, y)
+    return model
 
 
 def logistic(sd: float) -> Declare:
@@ -99,7 +108,7 @@ def curved(name: str, n: int, q: int, declare: Declare, *, candidates: int = CAN
     rows = n + candidates
     X = rng.uniform(-2, 2, size=(rows, q))
     latent = 2.5 * np.sin(2 * X + np.arange(q)).sum(axis=1) + rng.logistic(size=rows)
-    return Case(name, X, np.where(np.arange(rows) < n, latent > 0, -1), declare)
+    return Case(name, partial(declared, declare, X, np.where(np.arange(rows) < n, latent > 0, -1)))
 
 
 def simulated(name: str, n: int, q: int, declare: Declare, *, degrees: float = np.inf, classes: int = 2, seed: int = 0) -> Case:
@@ -110,14 +119,21 @@ def simulated(name: str, n: int, q: int, declare: Declare, *, degrees: float = n
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     latent = X @ (rng.normal(size=q) * 2 / np.sqrt(q)) + rng.logistic(size=rows)
     cuts = [0.0] if classes == 2 else [-1.0, 1.0]
-    return Case(name, X, np.where(np.arange(rows) < n, np.digitize(latent, cuts), -1), declare)
+    y = np.where(np.arange(rows) < n, np.digitize(latent, cuts), -1)
+    return Case(name, partial(declared, declare, X, y))
 
 
 def separated(seed: int) -> Case:
     """Ionosphere: 35 labeled rows, 34 parameters."""
     X, y = split(seed)
     X, y = X[: 35 + CANDIDATES], y[: 35 + CANDIDATES]
-    return Case(f"ionosphere, separated, split {seed}", X, np.where(np.arange(len(y)) < 35, y, -1), logistic(2.5))
+    y = np.where(np.arange(len(y)) < 35, y, -1)
+    return Case(f"ionosphere, separated, split {seed}", partial(declared, logistic(2.5), X, y))
+
+
+def of_zoo(name: str, kind: zoo.Kind) -> Case:
+    """A model that people write, as the tests declare it: 30 labeled rows, 12 candidates."""
+    return Case(f"zoo: {name.replace('_', ' ')}", kind.table, kind.options, draws=2000, weighted=40_000)
 
 
 def cases() -> list[Case]:
@@ -134,5 +150,6 @@ def cases() -> list[Case]:
         simulated("spline, n = 40, q = 9", 40, 1, spline),
         curved("GAM, two penalised splines, n = 60, q = 19", 60, 2, penalised_spline),
         curved("Gaussian process, HSGP, n = 40, q = 13", 40, 1, hilbert_space_gp),
+        *(of_zoo(name, kind) for name, kind in zoo.ACCEPTED.items()),
         curved("Gaussian process, latent, n = 30, q = 51", 30, 1, latent_gp, candidates=20),
     ]

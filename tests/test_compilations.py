@@ -1,0 +1,67 @@
+"""How many functions JAX compiles for a run: few, and none for a number of candidates or of labeled rows alone."""
+
+from collections import deque
+
+import jax.monitoring
+import numpy as np
+import pytest
+import zoo
+
+import pymc_bpls as bpls
+from pymc_bpls.compute import library
+
+MOST = 12
+ROUNDS = 20
+ROWS = np.r_[np.arange(zoo.N), zoo.CANDIDATES]  # 24 candidates, twelve of them twice
+LABELS = np.arange(len(ROWS)) >= zoo.N_LABELED
+COMPILED = "/jax/core/compile/backend_compile_duration"
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*modes of the posterior were found:pymc_bpls.BPLSWarning"),
+    pytest.mark.filterwarnings("ignore:.*is a Beta-Binomial of one trial:pymc_bpls.BPLSWarning"),
+]
+
+
+@pytest.fixture
+def compilations(monkeypatch):
+    """JAX's own events of compilation, by kind, of models that nothing was compiled for."""
+    for each in (library.ROWS, library.LIBRARY, library.CONSTRAINTS):
+        monkeypatch.setattr(each, "shelf", deque(maxlen=each.shelf.maxlen))
+    seen = []
+
+    def listen(event, duration, **_):
+        if event == COMPILED:
+            seen.append(duration)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield seen
+    jax.monitoring.unregister_event_duration_listener(listen)
+
+
+def declare(kind):
+    labels = np.where(LABELS, -1, kind.labels[ROWS])
+    options = {**kind.options, "unlabeled": LABELS} if "unlabeled" in kind.options else kind.options
+    return bpls.BPLS(kind.declare(ROWS, labels), **options)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name == "hierarchical_non_centered" else pytest.mark.slow) for name in zoo.ACCEPTED],
+)
+def test_a_first_run_compiles_at_most_a_dozen_functions(name, compilations):
+    pls = declare(zoo.ACCEPTED[name])
+    pls.self_train("ppp", approximation="laplace", rounds=ROUNDS, progressbar=False)
+    assert 5 <= len(compilations) <= MOST
+
+
+def test_a_longer_run_on_another_table_compiles_nothing_more(compilations):
+    """The candidates that are left, and the rows of D, then have other numbers."""
+    kind = zoo.ACCEPTED["hierarchical_non_centered"]
+    declare(kind).self_train("ppp", approximation="laplace", rounds=2, progressbar=False)
+    first = len(compilations)
+    fewer = zoo.LABELED[::2]
+    rows = np.r_[fewer, zoo.CANDIDATES, zoo.CANDIDATES[:7]]
+    labels = np.where(np.arange(len(rows)) < len(fewer), kind.labels[rows], -1)
+    bpls.BPLS(kind.declare(rows, labels)).self_train("ppp", approximation="laplace", progressbar=False)
+    assert len(compilations) == first
