@@ -1,5 +1,8 @@
 """Bayesian pseudo-label selection for models declared in PyMC."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from pymc_bpls.audit.along import AuditAlong
 from pymc_bpls.audit.report import Audit
 from pymc_bpls.bpls import BPLS
@@ -22,16 +25,18 @@ from pymc_bpls.model.labels import encode_labels
 from pymc_bpls.model.prior_sets import prior_set
 from pymc_bpls.model.storing import save
 from pymc_bpls.modelset import ModelSet
-from pymc_bpls.plots.agreement import plot_agreement
-from pymc_bpls.plots.audit import plot_audit
-from pymc_bpls.plots.decision import plot_decision
-from pymc_bpls.plots.scores import plot_scores
-from pymc_bpls.plots.self_training import plot_self_training
 from pymc_bpls.rules.label_rules import CombiningRule, DrawingRule, Hurwicz, LabelRule, Weighing
 from pymc_bpls.rules.model_rules import Decision, GammaMaximin, LeastFavorable, ModelRule, Penalised, SumRule
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion, FittedView
 from pymc_bpls.selftraining.stop_rules import EvidenceDrop, MaxRounds, NoGain, StopRule, Threshold
 from pymc_bpls.summaries import summary
+
+if TYPE_CHECKING:
+    from pymc_bpls.plots.agreement import plot_agreement
+    from pymc_bpls.plots.audit import plot_audit
+    from pymc_bpls.plots.decision import plot_decision
+    from pymc_bpls.plots.scores import plot_scores
+    from pymc_bpls.plots.self_training import plot_self_training
 
 __all__ = [
     "BPLS",
@@ -81,3 +86,14 @@ __all__ = [
     "simulate",
     "summary",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A plot, whose module brings Matplotlib with it, once it is asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.plots.{name.removeprefix('plot_')}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

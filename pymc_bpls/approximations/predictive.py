@@ -16,9 +16,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from numpy.polynomial.hermite_e import hermeval
-from scipy.special import logsumexp
-from scipy.stats import norm, qmc
+from scipy.special import logsumexp, ndtri
 
 from pymc_bpls.approximations.gaussian import ORDERS, Gaussian, trapezoid
 from pymc_bpls.approximations.replicates import Averages, average, standard_error
@@ -325,7 +325,7 @@ def _with_nodes(of_row: Callable[..., jax.Array], nodes: int) -> Callable[..., j
 
 def antithetic_draws(dimension: int) -> np.ndarray:
     """Fixed standard normal draws (2·256, q): a scrambled Sobol sequence and its mirror image."""
-    points = norm.ppf(qmc.Sobol(dimension, rng=np.random.default_rng(0)).random(_DRAWS))
+    points = ndtri(scipy.stats.qmc.Sobol(dimension, rng=np.random.default_rng(0)).random(_DRAWS))
     return np.concatenate([points, -points])
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
-from scipy.stats import norm, qmc
+import scipy
+from scipy.special import logsumexp, ndtri
 
 REPLICATES = 8
 _AT_ONCE = 128
@@ -63,11 +63,11 @@ def average(
         From log means (replicates, rows, …) and row numbers to the errors (rows,) that more draws are to reduce to 2e-4.
     dimension, n, most : int
     """
-    sequences = [qmc.Sobol(dimension, rng=np.random.default_rng(seed)) for seed in range(REPLICATES)]
+    sequences = [scipy.stats.qmc.Sobol(dimension, rng=np.random.default_rng(seed)) for seed in range(REPLICATES)]
     rows, log_means = np.arange(n), np.empty(0)
     steps = max(1, most // (REPLICATES * _AT_ONCE))
     for step in range(1, steps + 1):
-        points = np.stack([norm.ppf(sequence.random(_AT_ONCE // 2)) for sequence in sequences])
+        points = np.stack([ndtri(sequence.random(_AT_ONCE // 2)) for sequence in sequences])
         more = np.moveaxis(log_mean_at(np.concatenate([points, -points], axis=1), rows), 1, 0)
         if step == 1:
             log_means = more.copy()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy
 import xarray as xr
-from scipy.stats import linregress, t
 
 from pymc_bpls.text.numbers import plus_minus
 
@@ -35,9 +35,9 @@ def say_growth(along: xr.Dataset) -> str:
     error, spread = of_ppp["max_centred"].to_numpy(), of_ppp["max_centred_mcse"].to_numpy()
     if len(n) < _FEWEST_FOR_SLOPE or not (error > 0).all():
         return "Too few rounds were audited to say whether Laplace's ppp gets better as D grows."
-    fit = linregress(np.log(n), np.log(error))
+    fit = scipy.stats.linregress(np.log(n), np.log(error))
     change = "does not change clearly"
-    if abs(fit.slope) > t.ppf(0.975, len(n) - 2) * fit.stderr:
+    if abs(fit.slope) > scipy.stats.t.ppf(0.975, len(n) - 2) * fit.stderr:
         change = "falls" if fit.slope < 0 else "grows"
     return (
         f"As D grows from {n[0]} to {n[-1]} rows the largest error of Laplace's ppp {change}: from "

@@ -52,7 +52,7 @@ class Parameters:
     variables: tuple[str, ...]
     sizes: tuple[int, ...]
     labels: tuple[str, ...]
-    constrain: Callable[[np.ndarray], tuple[jax.Array, ...]]
+    constrain: Callable[[Any], tuple[jax.Array, ...]]
     dims: dict[str, tuple[str, ...]]
     coords: dict[str, np.ndarray]
 

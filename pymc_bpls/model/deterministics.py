@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from pytensor.graph.traversal import ancestors
 
@@ -33,8 +32,8 @@ def deterministics(problem: Problem) -> Parameters:
     of_theta = {v.name: out for v, out in zip(variables, outputs, strict=True) if source.label not in set(ancestors([out]))}
     outputs = list(of_theta.values())
     theta, parts = source.theta()
-    compute = jaxify([theta], remake(outputs, {**held_constant(outputs, source), **parts})) if outputs else _nothing
-    shapes = [value.shape for value in jax.eval_shape(compute, jnp.asarray(problem.density.start))]
+    compute = jax.jit(jaxify([theta], remake(outputs, {**held_constant(outputs, source), **parts}))) if outputs else _nothing
+    shapes = [value.shape for value in jax.eval_shape(compute, problem.density.start)]
     dims = {name: _dims(problem, name, shape) for name, shape in zip(of_theta, shapes, strict=True)}
     return Parameters(tuple(of_theta), held.sizes, (), compute, dims, held.coords)
 

@@ -12,20 +12,20 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor
+import scipy
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
-from scipy.stats import multivariate_normal, multivariate_t
 
 from pymc_bpls.model.density import held_constant
 from pymc_bpls.model.slicing import PLAIN, Source, remake
 
 
 def _normal(mean: Any, covariance: Any) -> Any:
-    return multivariate_normal(mean, covariance, allow_singular=True)
+    return scipy.stats.multivariate_normal(mean, covariance, allow_singular=True)
 
 
 def _student(mean: Any, scale: Any, degrees: Any) -> Any:
-    return multivariate_t(mean, scale, df=float(degrees), allow_singular=True)
+    return scipy.stats.multivariate_t(mean, scale, df=float(degrees), allow_singular=True)
 
 
 #: Where a distribution has its mean, its covariance or scale, and other parameters, and SciPy's version of it.

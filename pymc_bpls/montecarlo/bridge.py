@@ -15,9 +15,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from arviz_stats.base import array_stats
+import scipy
 from scipy.special import logsumexp
-from scipy.stats import multivariate_t
+
+from pymc_bpls.montecarlo.diagnostics import effective_size
 
 _MOST_STEPS = 1000
 _TOLERANCE = 1e-12
@@ -79,7 +80,7 @@ def _effective(draws: np.ndarray) -> float:
     """Effective sample size for the mean, at most the number of draws times its logarithm, as ArviZ has it."""
     if np.ptp(draws) == 0:
         return float(draws.size)
-    return float(array_stats.ess(draws, chain_axis=0, draw_axis=1, method="mean"))
+    return float(effective_size(draws, "mean")[0])
 
 
 def _relative_variance(log_terms: np.ndarray) -> float:
@@ -114,7 +115,7 @@ class Proposal:
 
     def _standard(self, rng: np.random.Generator | None = None) -> Any:
         correlations = self.scale / np.outer(self.sd, self.sd)
-        return multivariate_t(np.zeros(len(self.mean)), correlations, df=_degrees(len(self.mean)), seed=rng)
+        return scipy.stats.multivariate_t(np.zeros(len(self.mean)), correlations, df=_degrees(len(self.mean)), seed=rng)
 
     def draws(self, shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
         """Independent draws, shape (*shape, q)."""

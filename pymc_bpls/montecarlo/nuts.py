@@ -19,7 +19,6 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
-from arviz_stats.base import array_stats
 
 from pymc_bpls.errors import BPLSError
 from pymc_bpls.model.density import Parameters, held_constant
@@ -27,6 +26,7 @@ from pymc_bpls.model.problem import Problem
 from pymc_bpls.model.slicing import remake, rows_graph, table_graph
 from pymc_bpls.model.storing import free_name
 from pymc_bpls.model.table import Labeled
+from pymc_bpls.montecarlo.diagnostics import effective_size, r_hat
 from pymc_bpls.text.progress import is_shown, stage
 
 MOST_RHAT, LEAST_ESS, LEAST_BFMI = 1.01, 400.0, 0.3
@@ -130,10 +130,10 @@ def diagnose(theta: np.ndarray, stats: xr.Dataset, labels: tuple[str, ...]) -> l
         reasons.append(f"{divergent} of {theta[..., 0].size} draws diverged")
     if len(theta) < 2:
         return [*reasons, "there is one chain only, so that R-hat says nothing"]
-    rhat = np.atleast_1d(array_stats.rhat(theta, chain_axis=0, draw_axis=1))
+    rhat = r_hat(theta)
     reasons += _bad(rhat > MOST_RHAT, rhat.max(), labels, f"R-hat is up to {{:.3f}} (more than {MOST_RHAT})")
     for method, tails in (("bulk", None), ("tail", (0.05, 0.95))):
-        ess = np.atleast_1d(array_stats.ess(theta, chain_axis=0, draw_axis=1, method=method, prob=tails))
+        ess = effective_size(theta, method, tails)
         reasons += _bad(ess < LEAST_ESS, ess.min(), labels, f"the {method} ESS is down to {{:.0f}} (less than {LEAST_ESS:.0f})")
     if "energy" in stats:
         energy = np.asarray(stats["energy"].transpose("chain", "draw"))

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from arviz_stats.base import array_stats
 from scipy.special import logsumexp
 
 from pymc_bpls.approximations.gaussian import Gaussian
@@ -22,6 +21,7 @@ from pymc_bpls.errors import ApproximationError
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.montecarlo.averages import Weighted
 from pymc_bpls.montecarlo.bridge import LogRatio, Proposal
+from pymc_bpls.montecarlo.diagnostics import pareto_smoothed
 
 GOOD_K = 0.7
 _FAR_BELOW = 700.0
@@ -109,8 +109,8 @@ def _smoothed(log_ratio: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
     log_ratio = np.maximum(log_ratio, log_ratio.max() - _FAR_BELOW)
     if np.ptp(log_ratio) <= _EQUAL:
         return log_ratio, 0.0, log_ratio
-    smoothed, pareto_k = array_stats.psislw(-log_ratio)
-    return np.asarray(smoothed), float(pareto_k), log_ratio
+    smoothed, pareto_k = pareto_smoothed(log_ratio)
+    return smoothed, pareto_k, log_ratio
 
 
 def log_evidence(engine: Engine, labeled: Labeled, q: Gaussian, k: int) -> tuple[LogRatio, float]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.stats import kendalltau, spearmanr
+import scipy
 
 #: Scores that are nearer to each other than this are tied.
 TIED = 1e-10
@@ -65,12 +65,12 @@ def ranks(values: np.ndarray) -> np.ndarray:
 
 def kendall(first: np.ndarray, second: np.ndarray) -> float:
     """Kendall's τ_b of two arrays of ranks, NaN where one of them is constant."""
-    return _defined(kendalltau, first, second)
+    return _defined(scipy.stats.kendalltau, first, second)
 
 
 def spearman(first: np.ndarray, second: np.ndarray) -> float:
     """Spearman's ρ of two arrays of ranks, NaN where one of them is constant."""
-    return _defined(spearmanr, first, second)
+    return _defined(scipy.stats.spearmanr, first, second)
 
 
 def _defined(statistic: Callable[..., Any], first: np.ndarray, second: np.ndarray) -> float:

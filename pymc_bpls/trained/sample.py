@@ -16,9 +16,9 @@ of the labeled rows alone, so that `loo` judges the model by labels; `labeled` a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
-import arviz
 import numpy as np
 import xarray as xr
 from scipy.special import softmax
@@ -101,6 +101,7 @@ def sample_final(scorer: ModelScorer, trained: Trained, sampling: Sampling, rng:
 
 def _container(groups: dict[str, xr.Dataset]) -> Any:
     tree = as_tree(groups)
+    arviz = import_module("arviz")
     if not arviz.__version__.startswith("0."):
         return tree
     held: dict[str, Any] = {name: tree[name].to_dataset() for name in groups}
