@@ -33,6 +33,11 @@ def optional(admits: Predicate) -> Predicate:
     return lambda value: value is None or admits(value)
 
 
+def flag(value: Any) -> bool:
+    """True or False."""
+    return isinstance(value, bool | np.bool_)
+
+
 def seeds(value: Any) -> bool:
     """What NumPy makes a generator of."""
     try:
@@ -61,6 +66,7 @@ ARGUMENTS: dict[str, tuple[Predicate, str]] = {
     "draws": (count(1), "draws={value!r} is no number of draws. Give 1 or more."),
     "tune": (count(0), "tune={value!r} is no number of draws. Give 0 or more."),
     "chains": (count(1), "chains={value!r} is no number of chains. Give 1 or more."),
+    "other_modes": (flag, "other_modes={value!r} is neither True nor False. Give one of them."),
     "random_seed": (
         seeds,
         "random_seed={value!r} seeds no random numbers. Give a whole number, 0 or more, a numpy Generator, or None.",

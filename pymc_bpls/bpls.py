@@ -19,8 +19,9 @@ from pymc_bpls.model.index import is_list_of_rows
 from pymc_bpls.model.prior_sets import Variant
 from pymc_bpls.model.problem import declare
 from pymc_bpls.model.table import check_classes
-from pymc_bpls.montecarlo.other_modes import other_modes
+from pymc_bpls.montecarlo.other_modes import NOT_LOOKED_FOR, Search, find_modes
 from pymc_bpls.scoring.engines import EngineForEachD, OneEngine
+from pymc_bpls.scoring.fitted import ModelFit
 from pymc_bpls.scoring.one_model import ModelScorer
 from pymc_bpls.selector import PseudoLabelSelector, working
 from pymc_bpls.summaries import summarise_problem
@@ -131,7 +132,7 @@ class BPLS(PseudoLabelSelector):
         engine = Engine(density, Compiler(), conditional=self._problem.class_conditional)
         engines = OneEngine(engine) if density.joint is None else EngineForEachD(engine, name)
         self._scorer = ModelScorer(self._problem, engines, predictor)
-        self._looked_for_modes = False
+        self._search: Search | None = None
         self._warn(unlabeled)
 
     def _warn(self, unlabeled: Any) -> None:
@@ -159,18 +160,13 @@ class BPLS(PseudoLabelSelector):
                 "For a lag make it of the pm.Data that is observed, pt.concatenate([[0], y[:-1]])."
             )
 
-    def _warn_of_modes(self) -> None:
-        """Say once where other starts lead to other modes, so that whatever is taken at one of them is local."""
-        if self._looked_for_modes:
-            return
-        self._looked_for_modes = True
-        labeled = self._problem.labeled
-        found = other_modes(self.engine, labeled)
-        if found is not None:
-            warn(
-                f"{found[0]} modes of the posterior were found, and the one in use holds {found[1]:.0%} of their mass by "
-                "Laplace's method. Scores are local to it: compare with exact() or audit(), or choose a start by initvals=."
-            )
+    def _look_for_modes(self, wanted: bool, make_fit: Callable[[], ModelFit]) -> str:
+        if wanted and self._search is None:
+            fit = make_fit()
+            self._search = find_modes(fit.engine, fit.labeled, 1, fit.mode)
+            if self._search.warning is not None:
+                warn(self._search.warning)
+        return NOT_LOOKED_FOR if self._search is None else str(self._search)
 
     @property
     def _summary(self) -> Summary:
@@ -186,11 +182,13 @@ class BPLS(PseudoLabelSelector):
         """Fits of this model, log-likelihoods of its rows and refits of its candidates, for D as it is labeled."""
         return self._scorer.engines.of(self._problem.labeled).engine
 
-    def fit(self, *, progressbar: bool = True) -> LaplaceFit:
+    def fit(self, *, other_modes: bool = True, progressbar: bool = True) -> LaplaceFit:
         """The verified mode of the log-posterior given the labeled rows, and its Hessian.
 
         Parameters
         ----------
+        other_modes : bool, default True
+            As in `score`.
         progressbar : bool, default True
             Whether a line says what is going on, where that takes more than three seconds.
 
@@ -203,12 +201,13 @@ class BPLS(PseudoLabelSelector):
         ModeError
             There is no trustworthy mode: the parameters to blame are named.
         """
+        check(other_modes=other_modes)
         with working("fit", progressbar):
-            mode = self._scorer.fit(self._problem.labeled).mode
-            self._warn_of_modes()
-        parameters = self._problem.density.parameters
+            fit = self._scorer.fit(self._problem.labeled)
+            others = self._look_for_modes(other_modes, lambda: fit)
+        mode, parameters = fit.mode, self._problem.density.parameters
         evidence = mode.log_integral if self._problem.proper else None
-        return as_fit(mode, parameters.named(mode.theta), parameters.labels, evidence)
+        return as_fit(mode, parameters.named(mode.theta), parameters.labels, evidence, others)
 
     def sample(
         self,

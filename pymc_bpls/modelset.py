@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from pymc_bpls.errors import BPLSWarning, CriterionError, ModelError
 from pymc_bpls.model.density import Parameters
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.rules.model_rules import GammaMaximin, ModelRule
+from pymc_bpls.scoring.fitted import ModelFit, SetFit
 from pymc_bpls.scoring.members import BEST, SetScorer, in_the_name_of
 from pymc_bpls.selector import PseudoLabelSelector, working
 from pymc_bpls.selftraining.history import History
@@ -105,16 +107,20 @@ class ModelSet(PseudoLabelSelector):
         ]
         return Summary(sentences, pd.DataFrame({"dim θ": scorer.dimension}, index=pd.Index(scorer.names, name="member")))
 
-    def _warn_of_modes(self) -> None:
-        for member in self.members.values():
-            member._warn_of_modes()
+    def _look_for_modes(self, wanted: bool, make_fit: Callable[[], SetFit]) -> str:
+        fits = cache(lambda: make_fit().members)
+        found = [
+            f"{name}: {member._look_for_modes(wanted, partial(_take, fits, number))}"
+            for number, (name, member) in enumerate(self.members.items())
+        ]
+        return "; ".join(found)
 
-    def fit(self, *, progressbar: bool = True) -> LaplaceFit:
+    def fit(self, *, other_modes: bool = True, progressbar: bool = True) -> LaplaceFit:
         """The fit of the member that predicts; `members[name].fit()` is that of another.
 
         Parameters
         ----------
-        progressbar : bool, default True
+        other_modes, progressbar : bool, default True
             As in `BPLS.fit`.
 
         Returns
@@ -123,7 +129,7 @@ class ModelSet(PseudoLabelSelector):
         """
         with working("fit", progressbar):
             predicts = self._scorer.fit(self._problem.labeled).predicts
-            return list(self.members.values())[predicts].fit()
+            return list(self.members.values())[predicts].fit(other_modes=other_modes)
 
     @property
     def _model_rule(self) -> str:
@@ -136,6 +142,10 @@ class ModelSet(PseudoLabelSelector):
     def _parameters_of(self, history: History) -> Parameters:
         """Of the member that predicts last."""
         return list(self.members.values())[history.models[-1]["predictor"]]._problem.density.parameters
+
+
+def _take(fits: Callable[[], Sequence[ModelFit]], number: int) -> ModelFit:
+    return fits()[number]
 
 
 def _named(models: Any) -> dict[str, Any]:

@@ -77,8 +77,8 @@ class PseudoLabelSelector(ABC):
         """What it is, in a few sentences and a table."""
 
     @abstractmethod
-    def _warn_of_modes(self) -> None:
-        """Say once where other starts lead to other modes."""
+    def _look_for_modes(self, wanted: bool, make_fit: Callable[[], Any]) -> str:
+        """What is known of other modes than that of the fit on D; a search, once, warns where they hold mass."""
 
     @property
     def scorer(self) -> Scorer:
@@ -193,6 +193,7 @@ class PseudoLabelSelector(ABC):
         candidate: str = "conditional",
         random_seed: int | np.random.Generator | None = None,
         chunk_bytes: int | None = None,
+        other_modes: bool = True,
         progressbar: bool = True,
     ) -> xr.Dataset:
         """Score every candidate, each with a refit of its own where the criterion asks for one.
@@ -224,6 +225,9 @@ class PseudoLabelSelector(ABC):
             For `criterion="random"`.
         chunk_bytes : int, optional
             Memory for the refits that are done together, 256 MiB by default.
+        other_modes : bool, default True
+            Whether to look for other modes of the posterior, once a model, and warn where they hold mass. That costs no more
+            than the fit of D, or a second, and nothing where the log-posterior is concave; attrs say what was found.
         progressbar : bool, default True
             Whether a line says what is going on, where that takes more than three seconds.
 
@@ -262,7 +266,7 @@ class PseudoLabelSelector(ABC):
         .. [4] Opper, M. and Archambeau, C. (2009). The variational Gaussian approximation revisited. Neural Computation 21,
            786-792. https://doi.org/10.1162/neco.2008.08-07-592
         """
-        check(chunk_bytes=chunk_bytes, random_seed=random_seed, candidate=candidate)
+        check(chunk_bytes=chunk_bytes, random_seed=random_seed, candidate=candidate, other_modes=other_modes)
         settings = find_settings(criterion, approximation, expansion, labels, random_seed)
         scorer = self._scorer.with_factor(candidate)
         if chunk_bytes is not None:
@@ -272,7 +276,7 @@ class PseudoLabelSelector(ABC):
         with working(f"score by {settings.criterion.name}", progressbar):
             fit = scorer.fit(labeled, centre_of=settings.centre_of)
             scores, _ = score_pool(scorer, settings, fit, some)
-            self._warn_of_modes()
+            modes = self._look_for_modes(other_modes, lambda: fit)
         scores = scores.isel(candidate=slice(len(candidates)))
         return scores.assign_attrs(
             criterion=settings.criterion.name,
@@ -280,6 +284,7 @@ class PseudoLabelSelector(ABC):
             expansion=expansion,
             labels=settings.rule.name,
             candidate=candidate,
+            other_modes=modes,
         )
 
     def self_train(
@@ -298,6 +303,7 @@ class PseudoLabelSelector(ABC):
         test: Any = None,
         replicates: int | None = None,
         random_seed: int | np.random.Generator | None = None,
+        other_modes: bool = True,
         progressbar: bool = True,
     ) -> xr.DataTree:
         """Add the best candidate with its pseudo-label, refit, and again (Algorithm 1).
@@ -330,6 +336,8 @@ class PseudoLabelSelector(ABC):
             For labels that are drawn: so many runs, each with its own stream of `random_seed`.
         random_seed : int or numpy Generator, optional
             For `criterion="random"`, labels that are drawn, and rows that a stop rule draws to hold them out.
+        other_modes : bool, default True
+            As in `score`.
         progressbar : bool, default True
 
         Returns
@@ -363,7 +371,7 @@ class PseudoLabelSelector(ABC):
         .. [3] Fong, E., Holmes, C. and Walker, S. G. (2023). Martingale posterior distributions. JRSS B 85, 1357-1391.
            https://doi.org/10.1093/jrsssb/qkad005
         """
-        check(random_seed=random_seed, candidate=candidate)
+        check(random_seed=random_seed, candidate=candidate, other_modes=other_modes)
         settings = _for_runs(find_settings(criterion, approximation, expansion, labels, random_seed))
         refuse_weight(self._problem.density, self._problem.name, pseudo_weight)
         scorer, test_set = read_test(test, self._scorer.with_factor(candidate))
@@ -377,7 +385,8 @@ class PseudoLabelSelector(ABC):
         start = self._problem.labeled if held_out is None else self._problem.labeled.without(held_out.positions)
         run = Run(scorer, settings, plan, start, table.candidates, History())
         with working("self-training", progressbar):
-            self._warn_of_modes()
+            labeled, centre = self._problem.labeled, settings.centre_of
+            modes = self._look_for_modes(other_modes, lambda: self._scorer.fit(labeled, centre_of=centre))
         made_by = RunSettings(
             settings.criterion.name,
             approximation,
@@ -388,6 +397,7 @@ class PseudoLabelSelector(ABC):
             None if plan.balance is None else plan.balance.shares,
             self._model_rule,
             candidate,
+            notes={"other_modes": modes},
         )
         if replicates is None:
             return self._finish(run, made_by, progressbar)

@@ -174,8 +174,8 @@ def test_ctrl_c_while_a_function_is_compiled_loses_nothing(table, test_rows, mon
     X, y, _ = table
     LIBRARY.shelf.clear()
     compiling = bpls.BPLS(logistic(X, y))
-    press(monkeypatch, Compiler, "_first", 5)
-    part = compiling.self_train(test=test_rows, stop=MaxRounds(2), **QUIET)
+    press(monkeypatch, Compiler, "_first", 6)
+    part = compiling.self_train(test=test_rows, stop=MaxRounds(2), other_modes=False, **QUIET)
     monkeypatch.undo()
     assert part.attrs["stop_reason"] == "interrupted"
     whole = compiling.self_train(test=test_rows, stop=MaxRounds(2), **QUIET)

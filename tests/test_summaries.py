@@ -48,7 +48,9 @@ def test_a_long_fit_stays_on_one_screen():
     q = 40
     values = xr.DataArray(np.arange(q, dtype=float), dims="parameter", coords={"parameter": [f"b[{i}]" for i in range(q)]})
     hessian = xr.DataArray(np.eye(q), dims=("parameter", "parameter_bis"))
-    fit = bpls.LaplaceFit(xr.Dataset(), values, hessian, None, True, {"decrement": 0.0, "steps": 3.0, "condition": 1.0})
+    fit = bpls.LaplaceFit(
+        xr.Dataset(), values, hessian, None, True, {"decrement": 0.0, "steps": 3.0, "condition": 1.0}, "none found"
+    )
     assert len(str(fit).splitlines()) < 25
     assert "25 more parameters" in str(fit) and "none (improper prior)" in str(fit)
 

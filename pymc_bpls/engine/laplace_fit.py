@@ -34,6 +34,8 @@ class LaplaceFit:
     converged : bool
     diagnostics : dict
         Newton decrement, steps, condition number of the scaled Hessian.
+    other_modes : str
+        What a search for other modes found, in words.
 
     See Also
     --------
@@ -51,6 +53,7 @@ class LaplaceFit:
     log_evidence: float | None
     converged: bool
     diagnostics: dict[str, float]
+    other_modes: str
 
     def __str__(self) -> str:
         return str(self._summary())
@@ -75,11 +78,12 @@ class LaplaceFit:
             *([f"{hidden} more parameters are in unconstrained and hessian."] if hidden > 0 else []),
             f"Newton decrement {self.diagnostics['decrement']:.1e} after {self.diagnostics['steps']:.0f} steps, condition "
             f"number {self.diagnostics['condition']:.1e}. Variables on their own scale are in mode.",
+            f"Other modes: {self.other_modes}.",
         ]
         return Summary(sentences, table[:_SHOWN])
 
 
-def as_fit(mode: Mode, named: xr.Dataset, labels: Sequence[str], log_evidence: float | None) -> LaplaceFit:
+def as_fit(mode: Mode, named: xr.Dataset, labels: Sequence[str], log_evidence: float | None, others: str) -> LaplaceFit:
     """A mode as the user sees it."""
     coords: dict[str, Any] = {"parameter": list(labels)}
     return LaplaceFit(
@@ -95,4 +99,5 @@ def as_fit(mode: Mode, named: xr.Dataset, labels: Sequence[str], log_evidence: f
             "steps": float(mode.steps),
             "condition": condition_number(mode.hessian),
         },
+        other_modes=others,
     )

@@ -1,59 +1,144 @@
-"""Modes of a posterior that no draw came near: R-hat and k-hat see only what was visited."""
+"""Modes of a posterior that no draw came near, or that scores at one of them leave out.
+
+R-hat and k-hat see only what was visited. A search costs no more evaluations of S and its Hessian than the fit did, or what
+takes about a second. There is none where S is concave (`engine.concavity`), and a climb ends in the region of a known mode.
+"""
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import dataclass
+
 import numpy as np
+import scipy.linalg
 from scipy.special import logsumexp
 
+from pymc_bpls.compute.threads import for_matrices_of
+from pymc_bpls.engine.concavity import nonconcave_parameters
 from pymc_bpls.engine.engine import Engine
-from pymc_bpls.engine.mode import Mode
+from pymc_bpls.engine.failures import Derivatives
+from pymc_bpls.engine.mode import Mode, newton
 from pymc_bpls.errors import ModeError
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.montecarlo.averages import Weighted
 from pymc_bpls.text.progress import stage
 
 _STARTS, _RADIUS = 6, 2.0
-_SAME = 1e-2
+_SAME, _OFF = 1e-2, 0.1
 _MASS, _VISITED = 0.05, 1e-3
+_OPERATIONS, _STEPS = 5e9, 20
+NOT_LOOKED_FOR = "not looked for"
 
 
-def find_modes(engine: Engine, labeled: Labeled, k: int) -> list[Mode]:
-    """Distinct modes of k ℓ_D + log π, from the model's start and from fixed points, uniform within 2 of it."""
-    rng = np.random.default_rng(0)
-    start = engine.density.start
-    modes: list[Mode] = []
-    offsets = np.vstack([np.zeros(len(start)), rng.uniform(-_RADIUS, _RADIUS, size=(_STARTS, len(start)))])
-    with stage("looking for other modes", len(offsets)) as tell:
-        for offset in offsets:
+@dataclass(frozen=True)
+class Search:
+    """Distinct modes, first the one in use, and how many of the other starts were climbed from before the time was up."""
+
+    modes: tuple[Mode, ...]
+    tried: int
+    starts: int
+
+    @property
+    def mass(self) -> np.ndarray:
+        """The share of each mode, by Laplace's method."""
+        log_mass = np.array([mode.log_integral for mode in self.modes])
+        return np.asarray(np.exp(log_mass - logsumexp(log_mass)))
+
+    @property
+    def warning(self) -> str | None:
+        """What to tell a user where the others hold mass."""
+        if len(self.modes) < 2 or self.mass[0] >= 1 - _MASS:
+            return None
+        return (
+            f"{len(self.modes)} modes of the posterior were found, and the one in use holds {self.mass[0]:.0%} of their mass "
+            "by Laplace's method. Scores are local to it: compare with exact() or audit(), or choose a start by initvals=."
+        )
+
+    def __str__(self) -> str:
+        if not self.modes:
+            return f"{NOT_LOOKED_FOR}, there is no mode"
+        if not self.starts:
+            return "none, the log-posterior is concave"
+        found = (
+            "none found"
+            if len(self.modes) == 1
+            else f"{len(self.modes) - 1} found beside one with {self.mass[0]:.0%} of the mass"
+        )
+        return f"{found}, from {self.tried} of {self.starts} starts"
+
+
+class _Ended(Exception):
+    """A climb need not go on."""
+
+
+@dataclass
+class _Climb:
+    """S with its derivatives, which ends climbs in regions of known modes and counts evaluations down."""
+
+    derivatives: Derivatives
+    left: int
+    modes: list[Mode]
+
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        if self.left <= 0:
+            raise _Ended
+        self.left -= 1
+        value, gradient, hessian = self.derivatives(theta)
+        if any(_is_near(mode, theta, value, gradient) for mode in self.modes):
+            raise _Ended
+        return value, gradient, hessian
+
+
+def find_modes(engine: Engine, labeled: Labeled, k: int, mode: Mode | None = None) -> Search:
+    """Distinct modes of k ℓ_D + log π: `mode`, or that from the model's start, and those from fixed points around the start.
+
+    These are uniform within 2 of it; where there is no time for six climbs, in the parameters in which S may not be concave,
+    and at the mode in the others. The centre of an approximation in place of `mode` is compared with no other.
+    """
+    derivatives = engine.derivatives(labeled, k=k)
+    modes = [] if mode is None else [mode]
+    if mode is None:
+        with suppress(ModeError):
+            modes.append(engine.fit(labeled, k=k))
+    elif not _is_near(mode, mode.theta, *derivatives(mode.theta)[:2]):
+        return Search((), 0, 0)
+    free = nonconcave_parameters(engine, labeled) if modes else np.arange(engine.density.dimension)
+    if not free.size:
+        return Search(tuple(modes), 0, 0)
+    q, affordable = engine.density.dimension, _affordable(engine, labeled)
+    starts = engine.density.start + np.random.default_rng(0).uniform(-_RADIUS, _RADIUS, size=(_STARTS, q))
+    if modes and affordable < _STARTS * _STEPS:
+        others = np.setdiff1d(np.arange(q), free)
+        starts[:, others] = modes[0].theta[others]
+    climb = _Climb(derivatives, max(affordable, modes[0].steps + 1 if modes else _STEPS), modes)
+    tried = 0
+    with stage("looking for other modes", _STARTS) as tell, for_matrices_of(q):
+        for point in starts:
             tell(1)
             try:
-                mode = engine.fit(labeled, start + offset, k=k)
-            except ModeError:
+                outcome = newton(climb, point)
+            except _Ended:
+                tried += climb.left > 0
                 continue
-            if all(_distance(other, mode.theta[None])[0] > _SAME for other in modes):
-                modes.append(mode)
-    return modes
+            tried += 1
+            if isinstance(outcome, Mode) and all(_distance(other, outcome.theta[None])[0] > _SAME for other in modes):
+                modes.append(outcome)
+    return Search(tuple(modes), tried, _STARTS)
 
 
-def other_modes(engine: Engine, labeled: Labeled) -> tuple[int, float] | None:
-    """How many modes of the posterior were found, and the share of their mass, by Laplace's method, of the one that the model's
-    start leads to; None where the others hold next to nothing.
-    """
-    modes = find_modes(engine, labeled, 1)
-    if len(modes) < 2:
-        return None
-    log_mass = np.array([mode.log_integral for mode in modes])
-    share = float(np.exp(log_mass[0] - logsumexp(log_mass)))
-    return (len(modes), share) if share < 1 - _MASS else None
+def _affordable(engine: Engine, labeled: Labeled) -> int:
+    """Evaluations that take about a second: a Hessian of q parameters takes n p q² operations and its factor q³."""
+    q, rows = engine.density.dimension, engine.affine_rows
+    return int(_OPERATIONS / (q**2 * (q + len(labeled) * (1 if rows is None else rows.map.size))))
 
 
 def unvisited_modes(engine: Engine, labeled: Labeled, k: int, draws: Weighted) -> list[str]:
     """A reason to distrust draws of p_k where a mode with mass, by Laplace's method, is nearest to none of them."""
-    modes = find_modes(engine, labeled, k)
+    search = find_modes(engine, labeled, k)
+    modes = search.modes
     if len(modes) < 2:
         return []
-    log_mass = np.array([mode.log_integral for mode in modes])
-    mass = np.exp(log_mass - logsumexp(log_mass))
+    mass = search.mass
     nearest = np.argmin([_distance(mode, draws.theta) - mode.log_det for mode in modes], axis=0)
     weights = np.exp(draws.log_weights - logsumexp(draws.log_weights))
     visited = np.bincount(nearest, weights, minlength=len(modes))
@@ -67,3 +152,17 @@ def _distance(mode: Mode, theta: np.ndarray) -> np.ndarray:
     """(θ − θ̃)'H(θ − θ̃) for θ (S, q)."""
     centred = theta - mode.theta
     return np.einsum("si,ij,sj->s", centred, mode.hessian, centred, optimize=True)
+
+
+def _is_near(mode: Mode, theta: np.ndarray, value: float, gradient: np.ndarray) -> bool:
+    """Whether θ is within one standard deviation of a mode, and S and its gradient are those of the quadratic at the mode.
+
+    The step along H⁻¹ then ends ten times nearer to the mode.
+    """
+    move = theta - mode.theta
+    bend = mode.hessian @ move
+    distance = float(move @ bend)
+    if distance > 1.0 or not abs(value - mode.value + 0.5 * distance) <= _OFF * (1 + distance):
+        return False
+    left = gradient + bend
+    return float(left @ scipy.linalg.solve(mode.hessian, left, assume_a="pos")) <= _OFF**2 * (_SAME + distance)

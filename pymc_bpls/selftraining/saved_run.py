@@ -69,7 +69,7 @@ class RunSettings:
 
     `pseudo_weight` is None where a function gave it, `class_balance` where no shares were asked for, `model_rule` for a single
     model. `candidate` says what candidates of a class-conditional model bring to the density, which files before it lacked was
-    their whole likelihood. `notes` are attrs that somebody else wrote.
+    their whole likelihood. `notes` are attrs besides: what is known of other modes, and what somebody else wrote.
     """
 
     criterion: str

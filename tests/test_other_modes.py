@@ -1,0 +1,164 @@
+"""The search for other modes: where there can be none, what it costs, and how it is switched off."""
+
+import warnings
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+import xarray as xr
+from zoo import ACCEPTED
+
+import pymc_bpls as bpls
+from pymc_bpls.engine.concavity import nonconcave_parameters
+from pymc_bpls.engine.engine import Engine
+from pymc_bpls.montecarlo import other_modes
+from pymc_bpls.montecarlo.other_modes import find_modes
+
+rng = np.random.default_rng(0)
+x = np.linspace(-2, 2, 30)
+Y = np.where(np.arange(30) % 3 == 2, -1, (x + rng.logistic(size=30) > 0).astype(int))
+
+
+def logistic(prior=lambda: pm.Normal("b", 0, 2, shape=2), potential=None):
+    with pm.Model() as model:
+        b = prior()
+        pm.Bernoulli("label", logit_p=b[0] + b[1] * x, observed=Y)
+        if potential is not None:
+            pm.Potential("bent", potential(b))
+    return bpls.BPLS(model)
+
+
+def mirrored():
+    """v tanh(wx), whose posterior is the same at (−v, −w): two modes of equal mass."""
+    with pm.Model() as model:
+        w, v = pm.Normal("w", 0, 2), pm.Normal("v", 0, 3)
+        pm.Bernoulli("label", logit_p=v * pm.math.tanh(w * x), observed=np.where(Y < 0, -1, (x > 0.1).astype(int)))
+    return bpls.BPLS(model, initvals={"w": 1.0, "v": 1.0})
+
+
+def hierarchy():
+    with pm.Model() as model:
+        a, b, s = pm.Normal("a", 0, 2), pm.Normal("b", 0, 2), pm.HalfNormal("s", 1)
+        z = pm.Normal("z", 0, 1, shape=6)
+        pm.Bernoulli("label", logit_p=a + b * x + (s * z)[np.arange(30) % 6], observed=Y)
+    return bpls.BPLS(model)
+
+
+@pytest.mark.parametrize(
+    ("model", "free"),
+    [
+        (logistic, []),
+        (lambda: logistic(lambda: pm.Flat("b", shape=2)), []),
+        (lambda: logistic(lambda: pm.Laplace("b", 0, 1, shape=2)), ["b[0]", "b[1]"]),
+        (lambda: logistic(potential=lambda b: 0.2 * b[0] * b[1]), []),  # ¼ − .2 > 0, an eigenvalue of the prior's precision
+        (lambda: logistic(potential=lambda b: 0.3 * b[0] * b[1]), ["b[0]", "b[1]"]),  # ¼ − .3 < 0
+        (hierarchy, ["s_log__"]),
+        (mirrored, ["w", "v"]),
+    ],
+)
+def test_modes_are_looked_for_where_the_log_posterior_may_not_be_concave(model, free):
+    pls = model()
+    found = nonconcave_parameters(pls.engine, pls.labeled)
+    assert [pls.engine.density.parameters.labels[i] for i in found] == free
+
+
+@pytest.mark.slow
+def test_a_link_that_is_not_log_concave_is_told_from_one_that_is():
+    # log of a Student t's distribution function is not concave in its tail (Pregibon 1982), that of the normal's is
+    free = {}
+    for name in ("t_link", "probit"):
+        pls = bpls.BPLS(ACCEPTED[name].table(), **ACCEPTED[name].options)
+        free[name] = len(nonconcave_parameters(pls.engine, pls.labeled))
+    assert free == {"t_link": 4, "probit": 0}
+
+
+def test_where_the_log_posterior_is_concave_nothing_is_looked_for(monkeypatch):
+    pls = logistic()
+    monkeypatch.setattr(other_modes, "newton", None)
+    assert pls.fit().other_modes == "none, the log-posterior is concave"
+    assert "concave" in str(pls.fit())
+    assert pls.score("probability").attrs["other_modes"] == "none, the log-posterior is concave"
+
+
+def test_two_modes_of_equal_mass_are_found_and_warned_of_once():
+    pls = mirrored()
+    with pytest.warns(bpls.BPLSWarning, match="2 modes of the posterior were found, and the one in use holds 50%"):
+        fit = pls.fit()
+    search = find_modes(pls.engine, pls.labeled, 1)
+    np.testing.assert_allclose(search.modes[1].theta, -search.modes[0].theta, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(search.mass, 0.5, rtol=0, atol=1e-8)
+    assert fit.other_modes == "1 found beside one with 50% of the mass, from 6 of 6 starts"
+    assert pls.score().attrs["other_modes"] == fit.other_modes  # and no second warning, which would be an error here
+
+
+def test_the_search_is_switched_off_and_results_say_so(tmp_path):
+    pls = mirrored()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert pls.fit(other_modes=False).other_modes == "not looked for"
+        assert pls.score("probability", other_modes=False).attrs["other_modes"] == "not looked for"
+        run = pls.self_train("probability", rounds=1, other_modes=False, progressbar=False)
+        bpls.save(run, tmp_path / "run.nc")
+    with xr.open_datatree(tmp_path / "run.nc") as tree:
+        longer = pls.resume(tree.load(), rounds=1, progressbar=False)
+    assert run.attrs["other_modes"] == longer.attrs["other_modes"] == "not looked for"
+    with pytest.raises(bpls.CriterionError, match="other_modes='no' is neither True nor False"):
+        pls.fit(other_modes="no")
+
+
+def test_a_set_says_it_of_each_member():
+    both = bpls.ModelSet({"one": logistic(), "many": hierarchy()}, bpls.SumRule())
+    off = both.score(other_modes=False).attrs["other_modes"]
+    assert off == "one: not looked for; many: not looked for"
+    assert both.score().attrs["other_modes"] == (
+        "one: none, the log-posterior is concave; many: none found, from 6 of 6 starts"
+    )
+
+
+def test_a_search_among_many_parameters_takes_no_more_evaluations_than_the_fit(monkeypatch):
+    monkeypatch.setattr(other_modes, "_OPERATIONS", 0)
+    pls, counts = hierarchy(), []
+    derivatives = Engine.derivatives
+
+    def counted(engine, labeled, **options):
+        at, place = derivatives(engine, labeled, **options), len(counts)
+        counts.append(0)
+
+        def count(theta):
+            counts[place] += 1
+            return at(theta)
+
+        return count
+
+    monkeypatch.setattr(Engine, "derivatives", counted)
+    said = pls.fit().other_modes
+    fit, search = counts
+    assert 1 < search <= fit + 1  # one of them looks whether the first mode is one
+    assert said.startswith("none found, from ") and said.endswith(" of 6 starts") and "6 of 6" not in said
+
+
+def test_a_climb_into_a_known_mode_ends_early(monkeypatch):
+    pls = mirrored()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bpls.BPLSWarning)
+        ended, newton = [], other_modes.newton
+        monkeypatch.setattr(other_modes, "newton", lambda at, start: ended.append(newton(at, start)) or ended[-1])
+        pls.fit()
+    assert len(ended) == 1  # the other mode, the first time; five climbs end within reach of one of the two
+
+
+@pytest.mark.slow
+def test_a_kinked_posterior_has_no_mode_to_compare_with():
+    pls = logistic(lambda: pm.Laplace("b", 0, 0.05, shape=2))
+    scores = pls.score(approximation="vi")
+    assert scores.attrs["other_modes"] == "not looked for, there is no mode"
+
+
+def test_a_prior_of_one_parameter_that_bends_upwards_is_seen():
+    with pm.Model() as model:
+        b = pm.Flat("b")
+        pm.Bernoulli("label", logit_p=b * x, observed=Y)
+        pm.Potential("up", 0.01 * pt.sqr(b))
+    pls = bpls.BPLS(model)
+    assert len(nonconcave_parameters(pls.engine, pls.labeled)) == 1
