@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from pymc_bpls.audit.along import AuditAlong
 from pymc_bpls.audit.report import Audit
 from pymc_bpls.bpls import BPLS
+from pymc_bpls.comparison.compare import compare
 from pymc_bpls.datasets import load_dataset, simulate
 from pymc_bpls.engine.laplace_fit import LaplaceFit
 from pymc_bpls.errors import (
@@ -73,6 +74,7 @@ __all__ = [
     "SumRule",
     "Threshold",
     "Weighing",
+    "compare",
     "encode_labels",
     "load_dataset",
     "plot_agreement",

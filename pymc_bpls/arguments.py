@@ -53,6 +53,8 @@ ARGUMENTS: dict[str, tuple[Predicate, str]] = {
     "every": (count(1), "every={value!r} is no number of rounds. Give 1 or more."),
     "rounds": (optional(count(0)), "rounds={value!r} is no number of rounds. Give 0 or more, or None for all."),
     "replicates": (count(1), "replicates={value!r} is no number of runs. Give 1 or more."),
+    "splits": (count(1), "splits={value!r} is no number of splits. Give 1 or more, or a list of splits."),
+    "test_share": (number(lambda value: 0 < value < 1), "test_share={value!r} is no share. Give a number between 0 and 1."),
     "batch_size": (count(1), "batch_size={value!r} is no number of rows to add. Give 1 or more."),
     "pseudo_weight": (
         number(lambda value: value > 0),

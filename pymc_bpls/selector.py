@@ -372,7 +372,7 @@ class PseudoLabelSelector(ABC):
            https://doi.org/10.1093/jrsssb/qkad005
         """
         check(random_seed=random_seed, candidate=candidate, other_modes=other_modes)
-        settings = _for_runs(find_settings(criterion, approximation, expansion, labels, random_seed))
+        settings = for_runs(find_settings(criterion, approximation, expansion, labels, random_seed))
         refuse_weight(self._problem.density, self._problem.name, pseudo_weight)
         scorer, test_set = read_test(test, self._scorer.with_factor(candidate))
         rules = read_rules(stop)
@@ -495,7 +495,7 @@ class PseudoLabelSelector(ABC):
         made_by = replace(saved.settings, model_rule=self._model_rule)
         by = criterion_again(made_by.criterion, criterion)
         rule = label_rule_again(made_by.labels, labels)
-        settings = _for_runs(find_settings(by, made_by.approximation, made_by.expansion, rule, random_seed))
+        settings = for_runs(find_settings(by, made_by.approximation, made_by.expansion, rule, random_seed))
         if random_seed is None:
             settings = replace(settings, rng=generator_at(saved.random_state))
         scored_so = self._scorer.with_factor(made_by.candidate)
@@ -796,6 +796,6 @@ def _most(run: Run) -> int:
     return len(run.candidates) if rounds is None else min(len(run.candidates), rounds * size)
 
 
-def _for_runs(settings: Settings) -> Settings:
+def for_runs(settings: Settings) -> Settings:
     """Without the constant that scores without refits share, which no choice depends on and which takes a fit of its own."""
     return replace(settings, absolute=False)

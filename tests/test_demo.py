@@ -7,12 +7,14 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+import xarray as xr
 from rich.console import Console
 
 from pymc_bpls.__main__ import main
+from pymc_bpls.comparison.differences import bonferroni
 from pymc_bpls.demo.command import check_output, run_demo
-from pymc_bpls.demo.results import bonferroni, collect, differences
-from pymc_bpls.demo.runs import Outcome, Setting, draw_split, run_all, shared_compilations
+from pymc_bpls.demo.results import collect, differences
+from pymc_bpls.demo.runs import Setting, draw_split, shared_compilations
 from pymc_bpls.demo.words import report, verdict
 from pymc_bpls.errors import BPLSError
 from pymc_bpls.plots.accuracy import plot_accuracy
@@ -27,19 +29,23 @@ def recorder():
 
 
 def made_up(finals):
-    """Outcomes whose final accuracies are `finals`: (prior, criterion) -> one a split; all start at 0.5."""
-    n_splits = len(next(iter(finals.values())))
-    return [
-        {pair: Outcome(np.array([0.5, 0.5, 0.5, values[i]]), 1.0, 0.0, "all done", "rounds") for pair, values in finals.items()}
-        for i in range(n_splits)
-    ]
+    """What `compare` would find under one prior, in runs that start at 0.5: `finals` by criterion, one a split."""
+    accuracy = [[[0.5, 0.5, 0.5, value] for value in values] for values in finals.values()]
+    shape = np.shape(accuracy)[:2]
+    same = {"seconds": 1.0, "compiling": 0.0, "stop_reason": "all done", "stop_kind": "rounds"}
+    return xr.Dataset(
+        {
+            "accuracy": (("criterion", "split", "n_pseudo"), accuracy),
+            **{name: (("criterion", "split"), np.full(shape, value)) for name, value in same.items()},
+        },
+        coords={"criterion": list(finals), "split": range(shape[1]), "n_pseudo": range(4)},
+    )
 
 
 def results_of(informative, weak):
     """Made-up results in which `probability` ends so, and `random` at 0.5, nearly."""
     near = 0.5 + 0.001 * np.sin(np.arange(len(informative)))
-    finals = {("informative", "probability"): informative, ("weak", "probability"): weak}
-    return collect(SMALL, made_up({**finals, ("informative", "random"): near, ("weak", "random"): near}))
+    return collect(SMALL, [made_up({"probability": finals, "random": near}) for finals in (informative, weak)])
 
 
 # Bambi selects columns in a way that pandas will change
@@ -93,34 +99,36 @@ def test_runs_that_ended_before_their_rounds_are_told_by_their_code():
 
 
 def test_an_interrupted_demo_reports_the_splits_that_it_finished(tmp_path, monkeypatch):
-    outcomes = iter([Outcome(np.array([0.5, 0.5, 0.5, 0.6]), 1.0, 0.0, "all done", "rounds")] * 4)
-
-    def train(*arguments):
-        try:
-            return next(outcomes)
-        except StopIteration:
-            raise KeyboardInterrupt from None
-
-    monkeypatch.setattr("pymc_bpls.demo.runs.train", train)
-    monkeypatch.setattr("pymc_bpls.demo.runs.BPLS", lambda *arguments, **options: None)
-    monkeypatch.setattr("pymc_bpls.demo.runs.declare", lambda *arguments: None)
     three = Setting(SMALL.dataset, SMALL.n_labeled, SMALL.n_unlabeled, SMALL.rounds, 3, SMALL.criteria)
-    console = recorder()
-    assert run_demo(three, tmp_path / "demo.svg", console) == 130
-    assert "Interrupted after 1 of 3 splits" in console.export_text()
-    console = recorder()
-    assert run_demo(three, tmp_path / "none.svg", console) == 130
-    assert "nothing to report" in console.export_text()
-    assert not (tmp_path / "none.svg").exists()
-    assert run_all(three, recorder()) == []
+    found = [made_up({"probability": [0.6] * n, "random": [0.5] * n}) for n in (3, 2)]
+
+    def interrupted_after(some):
+        left = iter(some)
+
+        def compare(*arguments, **options):
+            try:
+                return next(left)
+            except StopIteration:
+                raise KeyboardInterrupt from None
+
+        monkeypatch.setattr("pymc_bpls.demo.runs.compare", compare)
+        console = recorder()
+        assert run_demo(three, tmp_path / f"{len(some)}.svg", console) == 130
+        return console.export_text()
+
+    assert "Interrupted after 2 of 3 splits" in interrupted_after(found)
+    text = interrupted_after(found[:1])
+    assert "Interrupted after 3 of 3 splits" in text and "Weak prior" not in text
+    assert "Interrupted after 2 of 3 splits" in interrupted_after(found[1:])
+    assert "nothing to report" in interrupted_after([])
+    assert not (tmp_path / "0.svg").exists()
 
 
 def test_splits_are_disjoint_and_the_same_for_the_same_seed():
     split, again = draw_split(SMALL, 3), draw_split(SMALL, 3)
-    everything = np.concatenate([split.labeled, split.unlabeled, split.held_out])
+    everything = np.concatenate([split.labeled, split.candidates, split.test])
     assert sorted(everything.tolist()) == list(range(200))
     np.testing.assert_array_equal(split.labeled, again.labeled)
-    np.testing.assert_allclose(split.X.std(0), 1)
 
 
 def test_differences_are_paired_by_split():

@@ -45,17 +45,18 @@ def run_demo(setting: Setting, output: Path, console: Console | None = None) -> 
     console = console or Console(highlight=False)
     check_output(output)
     console.print(introduction(setting) + "\n")
-    finished = run_all(setting, console)
-    interrupted = len(finished) < setting.seeds
-    if not finished:
+    found = run_all(setting)
+    if not found:
         console.print("Interrupted before the first split was done. There is nothing to report.")
         return _INTERRUPTED
-    results = collect(setting, finished)
+    results = collect(setting, found)
+    n_splits = results.sizes["split"]
+    interrupted = len(found) < len(setting.priors) or n_splits < setting.seeds
     report(results, console)
     plot_accuracy(results).savefig(output, dpi=200)
     console.print(f"Figure: {output}", soft_wrap=True)
     console.print(
-        f"{'Interrupted after' if interrupted else 'Done:'} {len(finished)} of {setting.seeds} splits in "
+        f"{'Interrupted after' if interrupted else 'Done:'} {n_splits} of {setting.seeds} splits in "
         f"{time.perf_counter() - start:.0f} s (imports not counted), {float(results['compiling'].sum()):.0f} s of them "
         "compiling, which the column s leaves out."
     )

@@ -1,11 +1,8 @@
-"""What the demo runs: each split draws labeled, unlabeled and held-out rows, and every criterion starts from the same
-supervised model, so that differences are paired.
-"""
+"""What the demo runs: in each split every criterion starts from the same supervised model, so that differences are paired."""
 
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,10 +10,11 @@ from dataclasses import dataclass, field
 import jax
 import numpy as np
 import pymc as pm
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+import xarray as xr
 
 from pymc_bpls.bpls import BPLS
+from pymc_bpls.comparison.compare import compare
+from pymc_bpls.comparison.splits import Split
 from pymc_bpls.datasets import load_dataset
 
 
@@ -33,86 +31,42 @@ class Setting:
     priors: Mapping[str, float] = field(default_factory=lambda: {"informative": 0.5, "weak": 2.5})
 
 
-@dataclass(frozen=True)
-class Split:
-    """A data set with standardised features X (N, q) and labels y (N,), and the rows' positions by role."""
-
-    X: np.ndarray
-    y: np.ndarray
-    labeled: np.ndarray
-    unlabeled: np.ndarray
-    held_out: np.ndarray
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """One self-training run: accuracy (rounds + 1,) on held-out rows, its seconds without compilation, and why it ended."""
-
-    accuracy: np.ndarray
-    seconds: float
-    compiling: float
-    stop_reason: str
-    stop_kind: str
-
-
 def draw_split(setting: Setting, seed: int) -> Split:
-    """A random split of the data set; features are standardised over all rows, which uses no label."""
-    data = load_dataset(setting.dataset)
-    X, y = data["X"].to_numpy(), data["y"].to_numpy()
-    rows = np.random.default_rng(seed).permutation(len(y))
+    """A random split of the data set's rows."""
+    rows = np.random.default_rng(seed).permutation(load_dataset(setting.dataset).sizes["row"])
     first, second = setting.n_labeled, setting.n_labeled + setting.n_unlabeled
-    return Split((X - X.mean(0)) / X.std(0), y, rows[:first], rows[first:second], rows[second:])
+    return Split(rows[:first], rows[first:second], rows[second:])
 
 
-def declare(split: Split, scale: float) -> pm.Model:
-    """A logistic model of the whole table, −1 where the label is not given, under Normal(0, scale) coefficients."""
-    observed = np.full(len(split.y), -1)
-    observed[split.labeled] = split.y[split.labeled]
+def declare(dataset: str, scale: float) -> pm.Model:
+    """A logistic model of the whole table under Normal(0, scale) coefficients, of which splits hide labels.
+
+    Features are standardised over all rows, which uses no label.
+    """
+    data = load_dataset(dataset)
+    X, y = data["X"].to_numpy(), data["y"].to_numpy()
+    X = (X - X.mean(0)) / X.std(0)
     with pm.Model() as model:
         intercept = pm.Normal("intercept", 0, 2.5)
-        beta = pm.Normal("beta", 0, scale, shape=split.X.shape[1])
-        pm.Bernoulli("label", logit_p=intercept + pm.math.dot(split.X, beta), observed=observed)
+        beta = pm.Normal("beta", 0, scale, shape=X.shape[1])
+        pm.Bernoulli("label", logit_p=intercept + pm.math.dot(X, beta), observed=y)
     return model
 
 
-def train(pls: BPLS, criterion: str, split: Split, rounds: int, seed: int) -> Outcome:
-    """One whole run. A run that Ctrl-C ended is no outcome."""
-    before, start = float(pls.compilations["seconds"].sum()), time.perf_counter()
-    run = pls.self_train(
-        criterion,
-        rounds=rounds,
-        test=(split.held_out, split.y[split.held_out]),
-        random_seed=seed,
-        progressbar=False,
-    )
-    elapsed, compiling = time.perf_counter() - start, float(pls.compilations["seconds"].sum()) - before
-    if run.attrs["stop_kind"] == "interrupted":
-        raise KeyboardInterrupt
-    accuracy = run["curve"]["accuracy"].to_numpy()
-    padded = np.pad(accuracy, (0, rounds + 1 - len(accuracy)), mode="edge")
-    return Outcome(padded, elapsed - compiling, compiling, run.attrs["stop_reason"], run.attrs["stop_kind"])
-
-
-def run_all(setting: Setting, console: Console) -> list[dict[tuple[str, str], Outcome]]:
-    """Outcomes by (prior, criterion), for each split that was finished: Ctrl-C ends the list."""
-    finished: list[dict[tuple[str, str], Outcome]] = []
-    bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console)
-    with bar:
-        task = bar.add_task("runs", total=setting.seeds * len(setting.priors) * len(setting.criteria))
-        try:
-            for seed in range(setting.seeds):
-                split, outcomes = draw_split(setting, seed), {}
-                for prior, scale in setting.priors.items():
-                    bar.update(task, description=f"split {seed + 1}, {prior} prior: model")
-                    pls = BPLS(declare(split, scale), unlabeled=split.unlabeled)
-                    for criterion in setting.criteria:
-                        bar.update(task, description=f"split {seed + 1}, {prior} prior: {criterion}")
-                        outcomes[prior, criterion] = train(pls, criterion, split, setting.rounds, seed)
-                        bar.advance(task)
-                finished.append(outcomes)
-            bar.update(task, description="runs")
-        except KeyboardInterrupt:
-            bar.update(task, description="interrupted")
+def run_all(setting: Setting) -> list[xr.Dataset]:
+    """What `compare` found under each prior, until Ctrl-C ended it."""
+    splits = [draw_split(setting, seed) for seed in range(setting.seeds)]
+    given = [(split.labeled, split.candidates, split.test) for split in splits]
+    finished: list[xr.Dataset] = []
+    try:
+        for scale in setting.priors.values():
+            pls = BPLS(declare(setting.dataset, scale))
+            found = compare(pls, setting.criteria, given, rounds=setting.rounds, random_seed=0)
+            finished.append(found)
+            if found.sizes["split"] < setting.seeds:
+                break
+    except KeyboardInterrupt:
+        pass
     return finished
 
 

@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from scipy.stats import t as student
 
+from pymc_bpls.comparison.differences import Estimate, bonferroni, estimate
 from pymc_bpls.datasets import load_dataset
-from pymc_bpls.demo.results import Estimate, bonferroni, differences, estimate
+from pymc_bpls.demo.results import differences
 from pymc_bpls.demo.runs import Setting
 
 RULE_OF_THUMB = 2.0

@@ -13,7 +13,7 @@ import xarray as xr
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.errors import BPLSError, CriterionError, ModeError
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.table import Labeled, Table
 from pymc_bpls.montecarlo.averages import Averages, average_options
 from pymc_bpls.montecarlo.references import Method, Reference
 from pymc_bpls.rules.label_rules import Options, Weighing
@@ -68,6 +68,11 @@ class SetScorer:
     def with_memory(self, chunk_bytes: int) -> SetScorer:
         """For each member."""
         return replace(self, members=tuple(member.with_memory(chunk_bytes) for member in self.members))
+
+    def with_table(self, table: Table) -> SetScorer:
+        """For all members."""
+        members = tuple(member.with_table(table) for member in self.members)
+        return replace(self, problem=replace(self.problem, table=table), members=members)
 
     def with_predictor(self, predictor: str) -> SetScorer:
         """For each member."""

@@ -14,7 +14,7 @@ from pymc_bpls.approximations.predictive import log_softmax
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.errors import CriterionError, ModeError
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.table import Labeled, Table
 from pymc_bpls.montecarlo.averages import average_options
 from pymc_bpls.montecarlo.references import Method
 from pymc_bpls.rules.label_rules import Options, Weighing
@@ -59,6 +59,10 @@ class ModelScorer:
     def with_memory(self, chunk_bytes: int) -> ModelScorer:
         """With engines that have so much memory."""
         return replace(self, engines=self.engines.change(lambda engine: replace(engine, chunk_bytes=chunk_bytes)))
+
+    def with_table(self, table: Table) -> ModelScorer:
+        """With other rows labeled, and others candidates."""
+        return replace(self, problem=replace(self.problem, table=table))
 
     def with_predictor(self, predictor: str) -> ModelScorer:
         """With predictions at the mode ("map") or averaged over an approximation."""

@@ -16,7 +16,7 @@ from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.errors import warn
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.table import Labeled, Table
 from pymc_bpls.montecarlo.averages import Averages
 from pymc_bpls.montecarlo.bridge import LogRatio
 from pymc_bpls.montecarlo.references import Method
@@ -93,6 +93,10 @@ class Scorer(Protocol):
 
     def with_rows(self, rows: Mapping[str, Any]) -> tuple[Self, np.ndarray]:
         """The same on the table with `rows` of the data containers appended, and the positions of these rows."""
+        ...
+
+    def with_table(self, table: Table) -> Self:
+        """The same on the same rows, others of which are labeled or candidates."""
         ...
 
     def with_predictor(self, predictor: str) -> Self:
