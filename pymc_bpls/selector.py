@@ -240,7 +240,8 @@ class PseudoLabelSelector(ABC):
             is 0 for the exact values, since p(y|x,θ) adds up to 1 over the classes (p(x,y|θ) does not, and there is none under
             candidate="joint"); a large one says that Laplace's method is off, a small one proves little. Where scores are
             averages over draws ("predictive", "entropy" and "vi" of rows with several linear predictors), attrs hold the
-            largest standard error of one, `score_error`.
+            largest standard error of one, `score_error`; of "ppp" by Laplace's method with one class a row `own_error`, how
+            far a difference is off by the class sums of the best rows.
 
         Raises
         ------
@@ -267,7 +268,7 @@ class PseudoLabelSelector(ABC):
            786-792. https://doi.org/10.1162/neco.2008.08-07-592
         """
         check(chunk_bytes=chunk_bytes, random_seed=random_seed, candidate=candidate, other_modes=other_modes)
-        settings = find_settings(criterion, approximation, expansion, labels, random_seed)
+        settings = replace(find_settings(criterion, approximation, expansion, labels, random_seed), with_error=True)
         scorer = self._scorer.with_factor(candidate)
         if chunk_bytes is not None:
             scorer = scorer.with_memory(chunk_bytes)

@@ -125,36 +125,42 @@ def _say_set(rule: str | None, members: Any) -> list[str]:
 
 
 def _say_ties(scores: xr.Dataset, values: np.ndarray) -> list[str]:
-    """How many candidates are tied with the best one within the approximation's own error, where that is known."""
-    error, finite = own_error(scores), np.sort(values[np.isfinite(values)])
+    """How many candidates are tied with the best one within the approximation's own error, as far as that is known."""
+    error, finite, attrs = own_error(scores), np.sort(values[np.isfinite(values)]), scores.attrs
     if len(finite) < 2:
         return []
-    if error is None:
-        lead, attrs = finite[-1] - finite[-2], scores.attrs
-        if attrs["criterion"] not in LAPLACE or lead >= _CLEAR_LEAD:
-            return []
-        sums = "log_ppp" in scores and "rule" not in attrs and attrs["approximation"] == "laplace"
-        ways = 'labels="all" estimates that from class sums, and audit measures it' if sums else "audit measures that"
-        return [f"The best is {_numbers(np.array([lead]))[0]} ahead, which may be less than scores are off: {ways}."]
-    tied = int((np.nanmax(values) - values < error).sum())
-    by = f"the error of a difference by class sums ({error:.2g})"
-    if tied < 2:
-        return [f"The best is ahead by more than {by}."]
-    return [f"The best {tied} are tied: they are nearer to each other than {by}."]
+    lead = finite[-1] - finite[-2]
+    by_sums = attrs["approximation"] == "laplace" and attrs["criterion"] in LAPLACE
+    if error is not None:
+        tied = int((finite[-1] - finite < error).sum())
+        by = f"the error of a difference by {'class sums' if by_sums else 'its draws'} ({error:.2g})"
+        if tied > 1:
+            return [f"The best {tied} are tied: they are nearer to each other than {by}."]
+        if by_sums or attrs["criterion"] not in LAPLACE or lead >= _CLEAR_LEAD:
+            return [f"The best is ahead by more than {by}."]
+    if attrs["criterion"] not in LAPLACE or lead >= _CLEAR_LEAD:
+        return []
+    sums = by_sums and "log_ppp" in scores and "rule" not in attrs
+    ways = 'labels="all" estimates that from class sums, and audit measures it' if sums else "audit measures that"
+    return [f"The best is {_numbers(np.array([lead]))[0]} ahead, which may be less than scores are off: {ways}."]
 
 
-def _say_leads(history: xr.Dataset) -> list[str]:
-    """How far choices were ahead of the next best row, and how many are ties within the approximation's own error."""
+def _say_leads(run: RunTables) -> list[str]:
+    """How far choices were ahead of the next best row, and how many are, or may be, ties within the scores' own error."""
+    history = run.history
     gap = history["gap"].to_numpy()
     known = np.isfinite(gap)
     if not known.any():
         return []
     lead = f"Choices were ahead of the next best row by {_numbers(np.array([np.median(gap[known])]))[0]} (median)"
-    if "own_error" not in history:
+    if "own_error" in history:
+        tied = int((gap[known] < history["own_error"].to_numpy()[known]).sum())
+        lead += f"; {tied} of {known.sum()} by less than the error of a difference, which makes them ties"
+    if run.criterion not in LAPLACE or ("own_error" in history and run.approximation == "laplace"):
         return [f"{lead}."]
-    error = history["own_error"].to_numpy()
-    tied = int((gap[known] < error[known]).sum())
-    return [f"{lead}; {tied} of {known.sum()} by less than the error of a difference by class sums, which makes them ties."]
+    close = int((gap[known] < _CLEAR_LEAD).sum())
+    also = f"{close} of {known.sum()} choices were less than {_CLEAR_LEAD} ahead, which may be less than scores are off"
+    return [f"{lead}.", *([f"{also}: audit_along measures that."] if close else [])]
 
 
 def _summarise_run(run: RunTables) -> Summary:
@@ -174,7 +180,7 @@ def _summarise_run(run: RunTables) -> Summary:
         f'Ended after {rounds} rounds of "{run.criterion}" ({run.approximation}): {run.stop_reason.rstrip(".")}.',
         *_say_set(run.rule, run.members),
         *([f"Pseudo-labels: {_count_classes(added, run.labels)}."] if len(added) else []),
-        *_say_leads(run.history),
+        *_say_leads(run),
     ]
     frame = pd.DataFrame(table, index=["supervised", f"{n_pseudo[-1]} pseudo-labels"])
     return Summary(sentences, frame if len(added) else frame.iloc[:1])

@@ -292,7 +292,7 @@ def test_a_gap_within_the_scores_own_error_is_drawn_as_a_tie(small):
     assert labels(bpls.plot_self_training(run)[1]) == ["tied within its own error"]
     said = str(bpls.summary(run))
     gap, error = run["history"]["gap"].to_numpy(), run["history"]["own_error"].to_numpy()
-    assert f"(median); {(gap < error).sum()} of 3 by less than the error of a difference by class sums" in said
+    assert f"(median); {(gap < error).sum()} of 3 by less than the error of a difference, which makes them ties." in said
     again = small.resume(run, rounds=1, progressbar=False)
     np.testing.assert_array_equal(again["history"]["own_error"][:3], error)
     assert "own_error" not in small.self_train(rounds=1, progressbar=False)["history"]

@@ -137,6 +137,36 @@ def test_a_run_s_tables_are_frames(run):
 def test_a_close_choice_is_said_to_be_one(small, run):
     gaps = np.median(run["history"]["gap"])
     assert f"Choices were ahead of the next best row by {gaps:.2g} (median)." in str(bpls.summary(run))
-    assert "ahead, which may be less than scores are off" in str(bpls.summary(small.score()))
+    assert "less than scores are off" not in str(bpls.summary(run))  # a probability is what it says
+    by_ppp = small.self_train(rounds=3, approximation="ep", progressbar=False)
+    gaps, said = by_ppp["history"]["gap"].to_numpy(), str(bpls.summary(by_ppp))
+    close = (gaps < 0.1).sum()
+    assert close and f"{close} of {len(gaps)} choices were less than 0.1 ahead, which may be less than scores are off" in said
     assert "which may be less" not in str(bpls.summary(small.score("probability")))
     assert "less than scores are off: audit measures that." in str(bpls.summary(small.score(approximation="ep")))
+    assert "less than scores are off" in str(bpls.summary(small.score("marginal_likelihood")))
+
+
+def test_ties_of_predicted_classes_are_told_by_the_class_sums_of_the_best(small):
+    scores, every = small.score(), small.score(labels="all")
+    best = np.argsort(-scores["score"].to_numpy(), kind="stable")[:7]  # 14 refits, as many as the pool takes
+    error = np.sqrt(2) * every["class_sum_error"].to_numpy()[best].std(ddof=1)
+    assert scores.attrs["own_error"] == pytest.approx(error, rel=1e-6)
+    behind = scores["score"].max().item() - scores["score"].to_numpy()
+    tied = int((behind < error).sum())
+    said = f"The best {tied} are tied" if tied > 1 else "The best is ahead by more than"
+    assert said in str(bpls.summary(scores)) and f"by class sums ({error:.2g})" in str(bpls.summary(scores))
+    run = small.self_train(rounds=1, progressbar=False)
+    assert "own_error" not in run["history"]  # which would cost refits in every round
+
+
+def test_averages_over_draws_that_differ_by_less_than_their_error_are_tied():
+    scores = xr.Dataset(
+        {"score": ("candidate", [-1.0, -1.0002, -1.3]), "pseudo_label": ("candidate", [0, 1, 1])},
+        coords={"candidate": [3, 4, 5]},
+        attrs={"criterion": "predictive", "approximation": "laplace", "labels": "predicted", "score_error": 2e-4},
+    )
+    text = "they are nearer to each other than the error of a difference by its draws (0.00028)."
+    assert f"The best 2 are tied: {text}" in str(bpls.summary(scores))
+    by_vi = scores.assign_attrs(criterion="ppp", approximation="vi", score_error=1e-5)
+    assert "which may be less than scores are off: audit measures that" in str(bpls.summary(by_vi))

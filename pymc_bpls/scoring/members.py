@@ -108,7 +108,7 @@ class SetScorer:
     def score(self, settings: Settings, fit: SetFit, options: Options, warm: Warm = None) -> tuple[xr.Dataset, Warm]:
         """Scores by the rule, with the members' own values, which start anew in every round."""
         name = _absolute_name(settings)
-        settings, apart = replace(settings, absolute=True), replace(options, weigh=None)
+        settings, apart = replace(settings, absolute=True, with_error=False), replace(options, weigh=None)
         results = self.of_each(lambda number, member: member.score(settings, fit.members[number], apart)[0])
         dims = results[0]["score"].dims
         values = np.stack([result[name].to_numpy() for result in results])

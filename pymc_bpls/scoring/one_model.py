@@ -18,18 +18,22 @@ from pymc_bpls.model.table import Labeled, Table
 from pymc_bpls.montecarlo.averages import average_options
 from pymc_bpls.montecarlo.references import Method
 from pymc_bpls.rules.label_rules import Options, Weighing
+from pymc_bpls.rules.ranking import best_first
 from pymc_bpls.scoring.by_ep_and_vi import score_by_gaussian
 from pymc_bpls.scoring.by_laplace import score_by_laplace
 from pymc_bpls.scoring.criteria import ABSOLUTE, Criterion, FitCriterion, FittedView
 from pymc_bpls.scoring.engines import Engines
 from pymc_bpls.scoring.fitted import ModelFit
-from pymc_bpls.scoring.results import Pairs, finished, largest_error
+from pymc_bpls.scoring.results import FEWEST_SUMS, Pairs, finished, largest_error, own_error
 from pymc_bpls.scoring.scorer import ExactValues, Warm
 from pymc_bpls.scoring.settings import Settings
 from pymc_bpls.text.progress import stage
 
 #: The predictor that takes class probabilities at the mode.
 MAP = "map"
+
+
+_SUMMED = 8
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,7 @@ class ModelScorer:
         """Scores of the candidates' classes, which are combined where the label rule says so."""
         to_log = None if options.weigh is None else _log_scale(settings)
         result, start = self._scores(settings, fit, Pairs.of(options.candidates, options.codes), warm)
+        result.attrs |= self._own_error(settings, fit, options, result, start)
         if options.weigh is None or to_log is None:
             return finished(self.problem, result, options, theta=fit.mode.theta), start
         combined, weighing = _combined_classes(result, options.weigh, to_log)
@@ -122,6 +127,23 @@ class ModelScorer:
             return _score_by_fit(criterion, settings.rng, fit, pairs), warm
         shared = warm if isinstance(warm, np.ndarray) else None
         return score_by_laplace(self.problem, criterion, settings.with_prior, fit, pairs, shared)
+
+    def _own_error(
+        self, settings: Settings, fit: ModelFit, options: Options, result: xr.Dataset, start: Warm
+    ) -> dict[str, float]:
+        """As attrs: the error of a difference by the class sums of the best rows, where one class a row is scored.
+
+        Not where these refits would take longer than those of the pool, or be compiled anew.
+        """
+        one_class = options.codes.ndim == 1 and ABSOLUTE[2] in result and settings.by_laplace
+        if not settings.with_error or not one_class or fit.engine.affine_rows is None:
+            return {}
+        n_classes = len(self.problem.classes)
+        order, _ = best_first(np.where(result["converged"], result["score"], np.nan))
+        best = options.candidates[order[: min(_SUMMED, len(options.candidates) // n_classes)]]
+        pairs = Pairs.of(best, np.tile(np.arange(n_classes), (len(best), 1)))
+        error = own_error(self._scores(settings, fit, pairs, start)[0]) if len(best) >= FEWEST_SUMS else None
+        return {} if error is None else {"own_error": error}
 
     def exact_values(self, labeled: Labeled, k: int, method: Method, options: Options) -> ExactValues:
         """Averages over the method's draws."""

@@ -12,7 +12,7 @@ from pymc_bpls.model.problem import Problem
 from pymc_bpls.rules.label_rules import Options, Weighing
 from pymc_bpls.rules.ranking import best_classes, best_first, tied_with_best
 
-_FEWEST = 3
+FEWEST_SUMS = 3
 DESCRIPTIONS = {
     "score": "the criterion, larger is better",
     "pseudo_label": "the class that the score is of, the best one where several are scored",
@@ -135,11 +135,15 @@ def rank_pairs(scores: xr.DataArray, codes: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def own_error(scores: xr.Dataset) -> float | None:
-    """How far a difference between two candidates' scores by Laplace's method is off, where class sums tell it; else None.
+    """How far a difference between two candidates' scores is off, where class sums or draws tell it; else None.
 
-    √2 times the standard deviation of `class_sum_error` over the candidates: exact class sums are all the same. It assumes that
-    the sums are about as wrong as their largest term, the class that a candidate competes with.
+    √2 times the standard deviation of `class_sum_error` over the candidates, since exact class sums are all the same; or what
+    they said of the best candidates (`own_error` in attrs). It assumes that the sums are about as wrong as their largest term,
+    the class that a candidate competes with. Of averages over draws, √2 times their largest standard error.
     """
-    if "class_sum_error" not in scores or scores.sizes["candidate"] < _FEWEST:
-        return None
-    return float(np.sqrt(2) * scores["class_sum_error"].std(ddof=1))
+    known = scores.attrs.get("own_error")
+    if known is None and "class_sum_error" in scores and scores.sizes["candidate"] >= FEWEST_SUMS:
+        known = np.sqrt(2) * float(scores["class_sum_error"].std(ddof=1))
+    if known is None and "score_error" in scores.attrs:
+        known = np.sqrt(2) * scores.attrs["score_error"]
+    return None if known is None else float(known)

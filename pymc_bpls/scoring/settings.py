@@ -19,7 +19,8 @@ LAPLACE = "laplace"
 class Settings:
     """How to score: the criterion, whether it expands with the prior, the label rule, and by which approximation.
 
-    Without `absolute`, scores without refits are left without the constant that all candidates share. Where the log-posterior
+    Without `absolute`, scores without refits are left without the constant that all candidates share. `with_error` takes a few
+    refits more to tell how far differences are off, where these are cheap. Where the log-posterior
     has a kink, and so no mode to verify, the centre of the approximation `centre_of` will do.
     """
 
@@ -30,6 +31,7 @@ class Settings:
     approximation: str = LAPLACE
     centre_of: str | None = None
     absolute: bool = True
+    with_error: bool = False
 
     @property
     def by_laplace(self) -> bool:
