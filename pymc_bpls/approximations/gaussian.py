@@ -7,7 +7,7 @@ One Gaussian q_2 ≈ p_2 scores every candidate without a refit, since
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import factorial
 from typing import Protocol
@@ -18,6 +18,7 @@ import scipy.linalg
 from pymc_bpls.compute.threads import side_by_side
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.mode import Mode
+from pymc_bpls.engine.reduced_rows import ReducedRows
 from pymc_bpls.model.table import Labeled
 
 ORDERS = (3, 4)
@@ -63,7 +64,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Gaussian:
-    """N(mean, covariance) ≈ p_k, of shapes (q,) and (q, q).
+    """N(mean, covariance) ≈ p_k, of shapes (q,) and (q, q), or (d,) and (d, d) in the coordinates of `rows`.
 
     `log_z` is EP's log Z_k, or the ELBO, a lower bound of it; NaN where there is none. `steps` were taken to find it; of EP,
     `sites` are where the next fit may start, and `shape` corrects averages over it.
@@ -75,12 +76,33 @@ class Gaussian:
     steps: int = 0
     sites: Sites | None = None
     shape: Shape | None = None
+    rows: ReducedRows | None = None
 
     @classmethod
     def at_mode(cls, mode: Mode) -> Gaussian:
         """Laplace's approximation."""
-        factor = (scipy.linalg.cholesky(mode.hessian, lower=True), True)
-        return cls(mode.theta, scipy.linalg.cho_solve(factor, np.eye(len(mode.theta))), mode.log_integral, mode.steps)
+        factor = (scipy.linalg.cholesky(mode.curvature, lower=True), True)
+        covariance = scipy.linalg.cho_solve(factor, np.eye(len(mode.point)))
+        return cls(mode.point, covariance, mode.log_integral, mode.steps, rows=mode.rows)
+
+    @cached_property
+    def in_theta(self) -> Gaussian:
+        """The same in θ, with a covariance (q, q)."""
+        if self.rows is None:
+            return self
+        space = self.rows.space
+        return replace(
+            self, mean=space.theta(self.mean[None])[0], covariance=space.covariance(self.covariance), shape=None, rows=None
+        )
+
+    def theta_draws(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        """Draws of θ (*shape, q)."""
+        points = self.mean + rng.normal(size=(*shape, len(self.mean))) @ self.factor.T
+        if self.rows is None:
+            return points
+        space = self.rows.space
+        normal = rng.normal(size=(int(np.prod(shape)), space.basis.shape[1]))
+        return space.draws(points.reshape(len(normal), -1), normal).reshape(*shape, -1)
 
     @cached_property
     def factor(self) -> np.ndarray:
@@ -90,9 +112,12 @@ class Gaussian:
     def as_mode(self) -> Mode:
         """Its centre, where a log-posterior with a kink has no mode that Newton's method can verify."""
         log_det = -2 * float(np.log(np.diag(self.factor)).sum())
+        log_volume = 0.0 if self.rows is None else self.rows.log_volume
         precision = scipy.linalg.cho_solve((self.factor, True), np.eye(len(self.mean)))
-        value = self.log_z - 0.5 * len(self.mean) * np.log(2 * np.pi) + 0.5 * log_det  # so that its log integral is log Z
-        return Mode(self.mean, value, precision, log_det, 0.0, self.steps)
+        # so that its log integral is log Z
+        value = self.log_z - log_volume - 0.5 * len(self.mean) * np.log(2 * np.pi) + 0.5 * log_det
+        log_det += 0.0 if self.rows is None else self.rows.log_det_prior
+        return Mode(self.mean, value, precision, log_det, 0.0, self.steps, self.rows)
 
 
 class Fit(Protocol):

@@ -27,6 +27,7 @@ from pymc_bpls.compute.compiler import Kernel
 from pymc_bpls.compute.threads import IN_TURN
 from pymc_bpls.engine.affine_rows import AffineRows
 from pymc_bpls.engine.engine import Engine
+from pymc_bpls.engine.reduced_rows import Coordinates
 from pymc_bpls.model.density import Density
 from pymc_bpls.model.structure import Structure
 
@@ -121,7 +122,7 @@ class Predictive:
         if self.by_few_predictors is None:
             return average(at_theta, error_of, len(q.mean), len(positions), _MOST_OF_THETA)
         self.by_few_predictors.keep(positions)
-        arrays = self._predictors(self.by_few_predictors, q, positions)
+        arrays = self._predictors(q.rows or self.by_few_predictors, q, positions)
 
         def at_predictors(z: np.ndarray, rows: np.ndarray) -> np.ndarray:
             def some(places: np.ndarray) -> np.ndarray:
@@ -132,13 +133,14 @@ class Predictive:
 
         return average(at_predictors, error_of, self.by_few_predictors.map.size, len(positions), _MOST_OF_PREDICTORS)
 
-    def _predictors(self, model: AffineRows, q: Gaussian, positions: np.ndarray) -> tuple[np.ndarray, ...]:
+    def _predictors(self, model: Coordinates, q: Gaussian, positions: np.ndarray) -> tuple[np.ndarray, ...]:
         """Of each row the mean (p,) and the symmetric square root (p, p) of the covariance of η under q, and g's inputs."""
 
         def some(rows: np.ndarray) -> tuple[np.ndarray, ...]:
             block = model.block(positions[rows], np.zeros(len(rows), dtype=int), np.ones(len(rows)))
             with np.errstate(over="ignore", invalid="ignore"):
                 spread, mean = block.matrix @ q.factor, block.matrix @ q.mean + block.offset
+            spread = spread if block.residual is None else np.concatenate([spread, block.residual], axis=2)
             root = np.full((len(rows), model.map.size, model.map.size), np.nan)
             finite = np.isfinite(spread).all(axis=(1, 2))
             left, scale, _ = np.linalg.svd(spread[finite], full_matrices=False)
@@ -149,14 +151,15 @@ class Predictive:
 
     def _over_nodes(self, kernel: Kernel, q: Gaussian, positions: np.ndarray, codes: np.ndarray, **static: Any) -> np.ndarray:
         """`kernel` at f ~ N(a'μ + b, a'Sa) of each row, with as many nodes as its spread asks for."""
-        model = self.by_one_predictor
+        model = q.rows or self.by_one_predictor
         assert model is not None
 
         def some(rows: np.ndarray) -> np.ndarray:
             block = model.block(positions[rows], codes[rows], np.ones(len(rows)))
             A = block.matrix[:, 0, :]
             spread = A @ q.covariance
-            mean, sd = A @ q.mean + block.offset[:, 0], np.sqrt((spread * A).sum(axis=1))
+            own = 0.0 if block.residual is None else block.residual[:, 0, 0] ** 2
+            mean, sd = A @ q.mean + block.offset[:, 0], np.sqrt((spread * A).sum(axis=1) + own)
             tilt = _tilt(q, spread, sd)
             rule = np.searchsorted(_SPREADS, np.nan_to_num(sd, nan=0.0, posinf=0.0))
             result: np.ndarray | None = None

@@ -157,7 +157,7 @@ def _first(engine: Engine, mode: Mode | None, start: Gaussian | None) -> Moments
     if start is not None:
         return Moments(start.mean, start.covariance, start.factor)
     if mode is not None:
-        laplace = Gaussian.at_mode(mode)
+        laplace = Gaussian.at_mode(mode).in_theta
         return Moments(laplace.mean, laplace.covariance, laplace.factor)
     q = engine.density.dimension
     return Moments(engine.density.start, np.eye(q), np.eye(q))

@@ -42,6 +42,11 @@ def for_matrices_of(q: int) -> AbstractContextManager[Any]:
     return _controller().limit(limits=1, user_api="blas") if q <= _SMALL else nullcontext()
 
 
+def one_thread_each(pieces: int) -> AbstractContextManager[Any]:
+    """One BLAS thread for each of some pieces that run side by side, where there are several."""
+    return _controller().limit(limits=1, user_api="blas") if pieces > 1 else nullcontext()
+
+
 @cache
 def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(os.cpu_count() or 1)

@@ -1,8 +1,10 @@
 """Refits of a chunk of candidates whose rows have linear predictors: chord steps, then Newton's method, all verified.
 
 A chord step takes gradients at the present point and the curvature of an older one. The first chords share the inverse
-of D's curvature, updated by each candidate's own low-rank part. A candidate that they do not finish gets its own
-curvature, by whose factor a Newton step and chord steps follow, until the test of `verification` holds.
+of D's curvature, updated by each candidate's own low-rank part. A curvature costs d / 8 chords or more, so that in many
+coordinates more chords are taken, and smaller gains, before there is one. A candidate that they do not finish gets its own
+curvature, by whose factor a Newton step and chord steps follow, until the test of `verification` holds. What is called θ (q,)
+here are the coordinates of the objective: the parameters, or those of D's rows with the candidate's own.
 """
 
 from __future__ import annotations
@@ -15,22 +17,33 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from pymc_bpls.compute.threads import side_by_side
-from pymc_bpls.engine.affine_rows import AffineRows, Block, Objective, Point
-from pymc_bpls.engine.mode import Mode
+from pymc_bpls.compute.threads import one_thread_each, side_by_side
+from pymc_bpls.engine.affine_rows import Block
+from pymc_bpls.engine.objective import Objective, Point
+from pymc_bpls.engine.reduced_rows import Coordinates
 from pymc_bpls.engine.verification import DECREMENT, converged, well_conditioned
 
-_MOST_CHORDS = 10
+_FEWEST_CHORDS, _CHORDS_A_COORDINATE = 10, 0.125
 _OWN_CHORDS = 3
 _MOST_STEPS = 20
 _HALVINGS = 12
 _OWN_STEPS = 6
-_CHORD_FACTOR = 0.5
+_GAIN = 0.5
 _SIZES = (1.0, 0.5, 0.2)
 _SLACK = 1e-12
 _FACTORED_FLOATS = 2**17
 
 Solve = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Start:
+    """The mode of k ℓ_D [+ log π], where all candidates start: θ (q,), S, −∇²S (q, q) and its log det."""
+
+    theta: np.ndarray
+    value: float
+    curvature: np.ndarray
+    log_det: float
 
 
 @dataclass
@@ -52,7 +65,7 @@ class Ends:
         self.log_det[sets], self.decrement[sets] = log_det, decrement
 
 
-def refit_chunk(objective: Objective, start: Mode) -> Ends:
+def refit_chunk(objective: Objective, start: Start) -> Ends:
     """θ̃_i, log det H_i and whether they are verified, for each candidate of the chunk."""
     theta = _first_chords(objective, start)
     log_lik, pseudo, log_prior, log_det, decrement = np.full((5, len(theta)), np.nan)
@@ -73,7 +86,7 @@ def refit_chunk(objective: Objective, start: Mode) -> Ends:
         if not going.size:
             break
         solve = partial(_solve, factors[going])
-        ends.theta[active[going]] = _chords(some.take(going), theta, decrement[going], solve, _OWN_CHORDS)
+        ends.theta[active[going]] = _chords(some.take(going), theta, decrement[going], solve, _OWN_CHORDS, _GAIN)
         active = active[going]
     return ends
 
@@ -84,8 +97,9 @@ def _factors(objective: Objective, point: Point) -> tuple[np.ndarray, np.ndarray
     size = max(1, _FACTORED_FLOATS // (q * max(q, objective.labeled.flat.shape[0])))
     pieces = [slice(first, first + size) for first in range(0, sets, size)]
     precision = objective.precision(point)
-    parts = side_by_side(lambda piece: _factor(objective.curvature(point, piece, precision)), pieces)
-    factors, definite = zip(*parts, strict=True)
+    with one_thread_each(len(pieces)):
+        parts = side_by_side(lambda piece: _factor(objective.curvature(point, piece, precision)), pieces)
+        factors, definite = zip(*parts, strict=True)
     return np.concatenate(factors), np.concatenate(definite)
 
 
@@ -131,11 +145,11 @@ def _line_search(
     return theta + size[:, None] * step, ~np.isin(np.arange(len(theta)), undecided)
 
 
-def _first_chords(objective: Objective, start: Mode) -> np.ndarray:
+def _first_chords(objective: Objective, start: Start) -> np.ndarray:
     """θ (sets, q) after chords with the curvature at the start, updated by each candidate's own part."""
     pairs = objective.pairs
     assert pairs is not None
-    inverse = scipy.linalg.cho_solve((scipy.linalg.cholesky(start.hessian, lower=True), True), np.eye(len(start.theta)))
+    inverse = scipy.linalg.cho_solve((scipy.linalg.cholesky(start.curvature, lower=True), True), np.eye(len(start.theta)))
     matrix = pairs.matrix
     update = matrix @ inverse
     spread = update @ matrix.transpose(0, 2, 1)
@@ -149,18 +163,22 @@ def _first_chords(objective: Objective, start: Mode) -> np.ndarray:
 
     move = (own.gradient[:, None, :] @ update)[:, 0]
     theta = _best_of(objective, start.theta, move, start.value + own.value)
-    return _chords(objective, theta, np.full(len(theta), np.inf), solve, _MOST_CHORDS)
+    most = max(_FEWEST_CHORDS, int(_CHORDS_A_COORDINATE * len(start.theta)))
+    factor = _GAIN ** (_FEWEST_CHORDS / most)
+    return _chords(objective, theta, np.full(len(theta), np.inf), solve, most, factor)
 
 
-def _chords(objective: Objective, theta: np.ndarray, decrement: np.ndarray, solve: Solve, most: int) -> np.ndarray:
-    """θ after chord steps `solve(gradient, sets)`, as long as each at least halves a candidate's Newton decrement."""
+def _chords(
+    objective: Objective, theta: np.ndarray, decrement: np.ndarray, solve: Solve, most: int, factor: float
+) -> np.ndarray:
+    """θ after chord steps `solve(gradient, sets)`, as long as each shrinks a candidate's Newton decrement by the factor."""
     best, decrement = theta.copy(), decrement.copy()
     active = np.arange(len(theta))
     for _ in range(most):
         gradient = objective.take(active).gradient(theta)
         step = solve(gradient, active)
         ahead = np.sqrt(np.maximum((gradient * step).sum(axis=1), 0.0))
-        shrinks = ahead <= _CHORD_FACTOR * decrement[active]
+        shrinks = ahead <= factor * decrement[active]
         best[active[shrinks]], decrement[active[shrinks]] = theta[shrinks], ahead[shrinks]
         going = shrinks & (ahead > 0.1 * DECREMENT)
         active, theta = active[going], (theta + step)[going]
@@ -191,7 +209,7 @@ class OwnStep(NamedTuple):
     curvature: np.ndarray
 
 
-def _own_steps(model: AffineRows, pairs: Block, start: Mode, spread: np.ndarray) -> OwnStep:
+def _own_steps(model: Coordinates, pairs: Block, start: Start, spread: np.ndarray) -> OwnStep:
     """Where each candidate would move D's mode if ℓ_D + log π were quadratic.
 
     In its own predictors, with K = A H⁻¹ A', the move u solves u = K ∇g(η + u): p equations, by Newton's method.

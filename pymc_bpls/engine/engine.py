@@ -18,7 +18,8 @@ from pymc_bpls.engine.failures import Derivatives
 from pymc_bpls.engine.hessian_check import Route
 from pymc_bpls.engine.marginal_rows import MarginalRows
 from pymc_bpls.engine.mode import Mode, find_mode
-from pymc_bpls.engine.reduced_rows import Coordinates, RowSpaces
+from pymc_bpls.engine.objective import Objective, derivatives
+from pymc_bpls.engine.reduced_rows import Coordinates, ReducedRows, RowSpaces
 from pymc_bpls.engine.refits import Refits, Shared, refit_affine, refit_by_autodiff
 from pymc_bpls.engine.separable_priors import SeparablePrior, find_separable
 from pymc_bpls.errors import ModeError
@@ -87,9 +88,12 @@ class Engine:
 
     def coordinates(self, labeled: Labeled) -> Coordinates | None:
         """What D is worked on in, where rows have linear predictors: its rows, where they are fewer than parameters, else θ."""
-        if self._row_spaces is None:
+        return self._reduced(labeled) or self.affine_rows
+
+    def _reduced(self, labeled: Labeled, *, remember: bool = True) -> ReducedRows | None:
+        if self._row_spaces is None or self.pool is not None:
             return None
-        return self._row_spaces.of(labeled) or self.affine_rows
+        return self._row_spaces.of(labeled, remember=remember)
 
     @cached_property
     def separable_prior(self) -> SeparablePrior | None:
@@ -136,7 +140,8 @@ class Engine:
         Returns
         -------
         Mode
-            `theta` (q,), S there, the `hessian` −∇²S (q, q) and its `log_det`, and Laplace's `log_integral` of exp S.
+            `theta` (q,), S there, the `hessian` −∇²S (q, q) and its `log_det`, and Laplace's `log_integral` of exp S. Where
+            rows are fewer than parameters it is found in the coordinates of the rows, and the Hessian made if it is asked for.
 
         Raises
         ------
@@ -160,24 +165,35 @@ class Engine:
         """
         held = labeled if extra is None else labeled.with_rows(np.array([extra[0]]), np.array([extra[1]]), 1.0 / k)
         divided = None if extra is None or not self.conditional else Unlabeled(np.array([extra[0]]), np.array([-1.0]))
-        with for_matrices_of(self.density.dimension):
+        rows = self._reduced(held, remember=extra is None) if prior and divided is None else None
+        start = self.density.start if start is None else start
+        with for_matrices_of(self.density.dimension if rows is None else rows.dimension):
             return find_mode(
-                self.derivatives(held, k=k, prior=prior, without_label=divided),
-                self.density.start if start is None else start,
+                self.derivatives(held, k=k, prior=prior, without_label=divided, rows=rows),
+                start if rows is None else rows.space.points(start[None])[0],
                 self.density.parameters.labels,
                 prior=prior,
                 n_rows=len(held),
+                rows=rows,
                 not_finite=self.density.not_finite,
                 rejection=lambda theta, where: self._rejection(held, theta, where),
             )
 
     def derivatives(
-        self, labeled: Labeled, *, k: float = 1, prior: bool = True, without_label: Unlabeled | None = None
+        self,
+        labeled: Labeled,
+        *,
+        k: float = 1,
+        prior: bool = True,
+        without_label: Unlabeled | None = None,
+        rows: ReducedRows | None = None,
     ) -> Derivatives:
         """S = k ℓ_D [+ log π] with its derivatives: a function of θ (q,) that returns S(θ), ∇S (q,) and −∇²S (q, q).
 
-        The engine's pool and rows `without_label` add Σ_u w_u g_u.
+        The engine's pool and rows `without_label` add Σ_u w_u g_u. In the coordinates of `rows` it is S alone, with log π.
         """
+        if rows is not None:
+            return derivatives(rows, rows.labeled_block(labeled, k), prior=True)
         at = self._of_labeled(labeled, k, prior)
         marginals = [self._marginal(rows) for rows in (self.pool, without_label) if rows is not None]
         if not marginals:
@@ -203,7 +219,7 @@ class Engine:
         q = self.density.dimension
         ask_memory(f"The Hessian of {q:,} parameters, with what is made of it,", _HESSIANS * 8 * q * q)
         if self.affine_rows is not None:
-            return self.affine_rows.derivatives(self.affine_rows.labeled_block(labeled, k), prior)
+            return derivatives(self.affine_rows, self.affine_rows.labeled_block(labeled, k), prior)
         rows = self.density.labeled_rows(labeled, k)
 
         def at(theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
@@ -277,17 +293,17 @@ class Engine:
         Returns
         -------
         Refits
-            Terms of shape (pairs,): `log_lik_labeled` ℓ_D, `log_lik_pseudo` ℓ_i, `log_prior`, `log_det` of −∇²S_i, `converged`;
-            and `theta` (pairs, q). A candidate that is lost in the batch is tried again by itself; where that has no mode
-            either, its terms are NaN. A class that cannot be has ℓ_i = −∞ wherever it is expanded: here at the mode without it.
+            Terms of shape (pairs,): `log_lik_labeled` ℓ_D, `log_lik_pseudo` ℓ_i, `log_prior`, `log_det` of −∇²S_i, `converged`.
+            A candidate that is lost in the batch is tried again by itself; where that has no mode either, its terms are NaN. A
+            class that cannot be has ℓ_i = −∞ wherever it is expanded: here at the mode without it.
         """
         shared = Shared(labeled, k, prior, start, self.chunk_bytes)
         if self.route.apart:
             m = len(positions)
             a, b, c, d = np.full((4, m), np.nan)
-            refits = Refits(a, b, c, d, np.zeros(m, dtype=bool), np.tile(start.theta, (m, 1)))
+            refits = Refits(a, b, c, d, np.zeros(m, dtype=bool))
             return self._retry(refits, shared, positions, codes)
-        with for_matrices_of(self.density.dimension):
+        with for_matrices_of(len(start.point)):
             if self.affine_rows is not None and not self.conditional:
                 refits = refit_affine(self.affine_rows, shared, positions, codes)
             else:
@@ -307,7 +323,7 @@ class Engine:
         never = self.impossible(shared.start.theta, positions[lost], codes[lost])
         for i in lost[never]:
             log_lik, _, log_prior = self.terms(shared.start.theta, shared.labeled, int(positions[i]), int(codes[i]))
-            refits.theta[i], refits.converged[i] = shared.start.theta, True
+            refits.converged[i] = True
             refits.log_lik_labeled[i], refits.log_lik_pseudo[i] = log_lik, -np.inf
             refits.log_prior[i], refits.log_det[i] = log_prior, shared.start.log_det
         lost = lost[~never]
@@ -326,7 +342,7 @@ class Engine:
             pass
         else:
             values = np.array([*self.terms(mode.theta, shared.labeled, *pair), mode.log_det])
-            refits.theta[i], refits.converged[i] = mode.theta, True
+            refits.converged[i] = True
         refits.log_lik_labeled[i], refits.log_lik_pseudo[i], refits.log_prior[i], refits.log_det[i] = values
 
     def _rejection(self, labeled: Labeled, theta: np.ndarray, where: str) -> str | None:
@@ -353,7 +369,11 @@ class Engine:
         """ℓ_D, ℓ_i (or ℓ_i − g_i) and log π at θ (q,) of a candidate i with a class."""
         positions, codes = np.array([position]), np.array([code])
         if self.affine_rows is not None and not self.conditional:
-            return self.affine_rows.terms(theta, labeled, self.affine_rows.block(positions, codes, np.ones(1)))
+            rows = self.affine_rows
+            objective = Objective(rows, rows.labeled_block(labeled), rows.block(positions, codes, np.ones(1)), True)
+            point = objective.at(theta[None])
+            assert point.pseudo is not None
+            return float(point.log_lik[0]), float(point.pseudo.value[0]), float(point.log_prior[0])
         pair = self.density.rows(positions, codes, np.ones(1))
         values = self._run(kernels.terms, theta, self.density.labeled_rows(labeled), pair, conditional=self.conditional)
         return float(values[0]), float(values[1]), float(values[2])

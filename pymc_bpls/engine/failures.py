@@ -68,6 +68,7 @@ def explain(
     failures: Sequence[Failure],
     derivatives: Derivatives,
     names: Sequence[str],
+    to_theta: Callable[[np.ndarray], np.ndarray],
     *,
     prior: bool,
     n_rows: int,
@@ -76,9 +77,11 @@ def explain(
 ) -> str:
     """The sentences for the most telling of the failures; `not_finite` names variables without a density at the start.
 
-    Where PyMC rejects the labels' parameters at the start, or just beyond the end, that is said.
+    `to_theta` makes θ (S, q), by `names`, of the coordinates (S, d) of failures and derivatives. Where PyMC rejects the labels'
+    parameters at the start, or just beyond the end, that is said.
     """
     failure = _with_kink(failures, derivatives) or min(failures, key=lambda f: _TELLING.index(f.kind))
+    failure, failures = _in_theta(failure, to_theta), [_in_theta(each, to_theta) for each in failures]
     rejected = _rejected(failure, failures, rejection)
     if rejected is not None:
         return rejected
@@ -91,6 +94,13 @@ def explain(
         q=len(names),
         starts=len(failures),
     )
+
+
+def _in_theta(failure: Failure, to_theta: Callable[[np.ndarray], np.ndarray]) -> Failure:
+    origin = np.zeros((1, len(failure.theta)))
+    start, theta = to_theta(np.vstack([failure.start, failure.theta]))
+    directions = to_theta(np.vstack([origin, failure.directions.T]))
+    return replace(failure, start=start, theta=theta, directions=(directions[1:] - directions[0]).T)
 
 
 def _rejected(failure: Failure, failures: Sequence[Failure], rejection: Rejection) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ from pymc_bpls.engine.batched_newton import Function, maximise, with_derivatives
 from pymc_bpls.model.structure import Rows, Structure
 
 _THETAS_AT_ONCE = 256
+_FEW_PREDICTORS = 8
 
 
 def log_lik_classes(structure: Structure, theta: jax.Array, rows: Any) -> jax.Array:
@@ -79,14 +81,20 @@ def log_lik_at(structure: Structure, eta: jax.Array, codes: jax.Array, *inputs: 
 
 def derivatives_at(structure: Structure, eta: jax.Array, codes: jax.Array, *inputs: jax.Array) -> tuple[jax.Array, ...]:
     """Log-likelihoods by linear predictors, with gradients and Hessians."""
-    g, gradient = structure.log_lik_at, jax.jacfwd(structure.log_lik_at)
+    g, gradient = structure.log_lik_at, _gradient_of(structure)
     hessian = jax.jacfwd(gradient)
     return jax.vmap(lambda *row: (g(*row), gradient(*row), hessian(*row)))(eta, codes, *inputs)
 
 
 def gradient_at(structure: Structure, eta: jax.Array, codes: jax.Array, *inputs: jax.Array) -> jax.Array:
     """Gradients of log-likelihoods by linear predictors."""
-    return jax.vmap(jax.jacfwd(structure.log_lik_at))(eta, codes, *inputs)
+    return jax.vmap(_gradient_of(structure))(eta, codes, *inputs)
+
+
+def _gradient_of(structure: Structure) -> Callable[..., jax.Array]:
+    """∇g, forwards in few predictors, which is less work than backwards."""
+    assert structure.affine_map is not None
+    return (jax.jacfwd if structure.affine_map.size <= _FEW_PREDICTORS else jax.grad)(structure.log_lik_at)
 
 
 def log_density(structure: Structure, parts: list[tuple[float, Rows]], *, prior: bool) -> Function:
@@ -151,7 +159,6 @@ def refits(
             structure.log_prior(end.theta),
             end.log_det,
             end.done & ~end.lost & jnp.isfinite(end.value),
-            end.theta,
         )
 
     return jax.vmap(one)(pairs)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
-import scipy.linalg
 import xarray as xr
 
+from pymc_bpls.engine.local_gaussian import LocalGaussian
 from pymc_bpls.engine.mode import Mode, condition_number
 from pymc_bpls.text.summary import Summary
 
@@ -28,12 +27,15 @@ class LaplaceFit:
     unconstrained : xarray.DataArray, shape (parameter,)
         The mode itself.
     hessian : xarray.DataArray, shape (parameter, parameter_bis)
-        −∇² of the log-posterior there.
+        −∇² of the log-posterior there, made when it is asked for.
+    sd : xarray.DataArray, shape (parameter,)
+        Standard deviations of the unconstrained parameters, the square roots of the diagonal of the Hessian's inverse.
     log_evidence : float or None
         Laplace's log p(D); None under an improper prior.
     converged : bool
     diagnostics : dict
-        Newton decrement, steps, condition number of the scaled Hessian.
+        Newton decrement, steps, condition number of the scaled Hessian: of θ, or of the labeled rows' coordinates where these
+        are fewer than parameters.
     other_modes : str
         What a search for other modes found, in words.
 
@@ -49,11 +51,29 @@ class LaplaceFit:
 
     mode: xr.Dataset
     unconstrained: xr.DataArray
-    hessian: xr.DataArray
+    gaussian: LocalGaussian
     log_evidence: float | None
     converged: bool
     diagnostics: dict[str, float]
     other_modes: str
+
+    @property
+    def hessian(self) -> xr.DataArray:
+        """−∇² of the log-posterior at the mode."""
+        labels = self.unconstrained["parameter"].to_numpy()
+        coords = {"parameter": labels, "parameter_bis": labels}
+        return xr.DataArray(self.gaussian.hessian, dims=("parameter", "parameter_bis"), coords=coords)
+
+    @property
+    def sd(self) -> xr.DataArray:
+        """Standard deviation of each unconstrained parameter."""
+        return self.unconstrained.copy(data=self.gaussian.sd)
+
+    def draws(self, draws: int = 1000, *, random_seed: int | np.random.Generator | None = None) -> xr.DataArray:
+        """Draws of the unconstrained parameters from the approximation, shape (draw, parameter)."""
+        theta = self.gaussian.draws(draws, np.random.default_rng(random_seed))
+        labels = self.unconstrained["parameter"].to_numpy()
+        return xr.DataArray(theta, dims=("draw", "parameter"), coords={"parameter": labels})
 
     def __str__(self) -> str:
         return str(self._summary())
@@ -66,10 +86,8 @@ class LaplaceFit:
     def _summary(self) -> Summary:
         """What to trust it for, and mode and standard deviation (of H⁻¹) of each unconstrained parameter."""
         evidence = "none (improper prior)" if self.log_evidence is None else f"{self.log_evidence:.3f}"
-        factor = scipy.linalg.cholesky(self.hessian.to_numpy(), lower=True)
-        sd = np.linalg.norm(scipy.linalg.solve_triangular(factor, np.eye(len(factor)), lower=True), axis=0)
         table = pd.DataFrame(
-            {"mode": self.unconstrained.to_numpy().round(3), "sd": sd.round(3)},
+            {"mode": self.unconstrained.to_numpy().round(3), "sd": self.gaussian.sd.round(3)},
             index=pd.Index(self.unconstrained["parameter"].to_numpy(), name="unconstrained parameter"),
         )
         hidden = len(table) - _SHOWN
@@ -85,19 +103,16 @@ class LaplaceFit:
 
 def as_fit(mode: Mode, named: xr.Dataset, labels: Sequence[str], log_evidence: float | None, others: str) -> LaplaceFit:
     """A mode as the user sees it."""
-    coords: dict[str, Any] = {"parameter": list(labels)}
     return LaplaceFit(
         mode=named,
-        unconstrained=xr.DataArray(mode.theta, dims="parameter", coords=coords),
-        hessian=xr.DataArray(
-            mode.hessian, dims=("parameter", "parameter_bis"), coords={**coords, "parameter_bis": list(labels)}
-        ),
+        unconstrained=xr.DataArray(mode.theta, dims="parameter", coords={"parameter": list(labels)}),
+        gaussian=mode.gaussian,
         log_evidence=log_evidence,
         converged=True,
         diagnostics={
             "decrement": mode.decrement,
             "steps": float(mode.steps),
-            "condition": condition_number(mode.hessian),
+            "condition": condition_number(mode.curvature),
         },
         other_modes=others,
     )

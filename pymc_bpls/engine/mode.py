@@ -7,12 +7,15 @@ Hessian alike. They are verified by the test of `verification`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
 
 from pymc_bpls.engine.failures import Derivatives, Failure, Rejection, explain
+from pymc_bpls.engine.local_gaussian import LocalGaussian
+from pymc_bpls.engine.reduced_rows import ReducedRows
 from pymc_bpls.engine.verification import ROUNDED_DECREMENT, converged, well_conditioned
 from pymc_bpls.errors import ModeError
 
@@ -24,14 +27,37 @@ _FAR_OFF = 15.0
 
 @dataclass(frozen=True)
 class Mode:
-    """A maximum of S: θ (q,), S(θ), H = −∇²S(θ) (q, q), log det H, Newton decrement, steps taken."""
+    """A maximum of S: S(θ), log det of H = −∇²S(θ), Newton decrement, steps taken.
 
-    theta: np.ndarray
+    Its `point` (d,) and the `curvature` (d, d) there are in the coordinates of `rows`, or in θ itself where there are none.
+    """
+
+    point: np.ndarray
     value: float
-    hessian: np.ndarray
+    curvature: np.ndarray
     log_det: float
     decrement: float
     steps: int
+    rows: ReducedRows | None = None
+
+    @cached_property
+    def theta(self) -> np.ndarray:
+        """θ (q,)."""
+        return self.point if self.rows is None else self.rows.theta(self.point[None])[0]
+
+    @cached_property
+    def hessian(self) -> np.ndarray:
+        """H (q, q), which is made when it is asked for."""
+        return self.gaussian.hessian
+
+    @property
+    def gaussian(self) -> LocalGaussian:
+        """N(θ̃, H⁻¹), of which variances, draws and distances are known without H."""
+        return LocalGaussian(self.point, self.curvature, None if self.rows is None else self.rows.space)
+
+    def within(self, rows: ReducedRows | None) -> Mode:
+        """The same where its point is in the coordinates of `rows`, and its log det that of these."""
+        return self if rows is None else replace(self, log_det=self.log_det + rows.log_det_prior, rows=rows)
 
     @property
     def log_integral(self) -> float:
@@ -46,12 +72,14 @@ def find_mode(
     *,
     prior: bool,
     n_rows: int,
+    rows: ReducedRows | None = None,
     not_finite: Callable[[np.ndarray], Sequence[str]] = lambda theta: [],
     rejection: Rejection = lambda theta, where: None,
 ) -> Mode:
     """The verified mode of S from `start`, or from starts jittered around it where that fails.
 
-    `not_finite` and `rejection` are as in `explain`.
+    `derivatives` and `start` are in the coordinates of `rows`, where there are any. `not_finite` and `rejection` are as in
+    `explain`.
 
     Raises
     ------
@@ -64,13 +92,21 @@ def find_mode(
         jitter = 0.0 if attempt == 0 else rng.uniform(-1, 1, len(start))
         outcome = newton(derivatives, start + jitter)
         if isinstance(outcome, Mode):
-            return outcome
+            return outcome.within(rows)
         failures.append(outcome)
         if outcome.kind in ("singular", "runaway"):
             break
+    theta = _same if rows is None else rows.theta
+    start = theta(start[None])[0]
     raise ModeError(
-        explain(failures, derivatives, names, prior=prior, n_rows=n_rows, not_finite=not_finite(start), rejection=rejection)
+        explain(
+            failures, derivatives, names, theta, prior=prior, n_rows=n_rows, not_finite=not_finite(start), rejection=rejection
+        )
     )
+
+
+def _same(points: np.ndarray) -> np.ndarray:
+    return points
 
 
 def newton(derivatives: Derivatives, start: np.ndarray) -> Mode | Failure:

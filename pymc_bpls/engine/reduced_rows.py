@@ -138,8 +138,11 @@ class RowSpaces:
     last: list[tuple[np.ndarray, ReducedRows]] = field(default_factory=list)
     lock: Lock = field(default_factory=Lock)
 
-    def of(self, labeled: Labeled) -> ReducedRows | None:
-        """D in the coordinates of its rows; None where these, with one more row, are no fewer than parameters."""
+    def of(self, labeled: Labeled, *, remember: bool = True) -> ReducedRows | None:
+        """D in the coordinates of its rows; None where these, with one more row, are no fewer than parameters.
+
+        What is not to be remembered is nothing that a later D grows from.
+        """
         p, q = self.model.map.size, self.model.density.dimension
         if (len(labeled) + 1) * p >= q or not self._admitted:
             return None
@@ -148,8 +151,9 @@ class RowSpaces:
             for known, reduced in self.last:
                 if np.array_equal(known, rows):
                     return reduced
-            reduced = self._made(rows)
-            self.last = [(rows, reduced), *self.last[: _REMEMBERED - 1]]
+            reduced = self._made(rows, remember)
+            if remember:
+                self.last = [(rows, reduced), *self.last[: _REMEMBERED - 1]]
             return reduced
 
     @cached_property
@@ -161,13 +165,13 @@ class RowSpaces:
         except np.linalg.LinAlgError:
             return False
 
-    def _made(self, rows: np.ndarray) -> ReducedRows:
+    def _made(self, rows: np.ndarray, extends: bool) -> ReducedRows:
         prior = self.model.gaussian_prior
         assert prior is not None
         for known, reduced in self.last:
             if np.isin(known, rows).all():
                 space = reduced.space.grown(self.model.design.take(np.setdiff1d(rows, known))[0])
-                if reduced.loadings.space is reduced.space:
+                if extends and reduced.loadings.space is reduced.space:
                     reduced.loadings.space = space
                     return ReducedRows(self.model, space, reduced.loadings)
                 return ReducedRows(self.model, space, Loadings(self.model.design, space))

@@ -12,15 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.compute.memory import ask_memory
 from pymc_bpls.compute.threads import IN_TURN
 from pymc_bpls.engine import kernels
-from pymc_bpls.engine.affine_rows import AffineRows, Objective
-from pymc_bpls.engine.chords import refit_chunk
+from pymc_bpls.engine.affine_rows import AffineRows
+from pymc_bpls.engine.chords import Start, refit_chunk
 from pymc_bpls.engine.mode import Mode
+from pymc_bpls.engine.objective import Objective
 from pymc_bpls.model.density import Density
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.text.progress import stage
@@ -31,7 +33,7 @@ _AUTODIFF_WORK, _AFFINE_WORK = 2**18, 2**20
 
 @dataclass(frozen=True)
 class Refits:
-    """The terms of S_i at θ̃_i for each pair i, all of shape (pairs,), and the modes (pairs, q).
+    """The terms of S_i at θ̃_i for each pair i, all of shape (pairs,).
 
     Pairs without a verified mode have `converged` False.
     """
@@ -41,7 +43,6 @@ class Refits:
     log_prior: np.ndarray
     log_det: np.ndarray
     converged: np.ndarray
-    theta: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -55,16 +56,20 @@ class Shared:
     chunk_bytes: int
 
 
-def refit_affine(model: AffineRows, shared: Shared, positions: np.ndarray, codes: np.ndarray) -> Refits:
-    """Refits of pairs (row, class) whose rows have linear predictors."""
+def refit_affine(rows: AffineRows, shared: Shared, positions: np.ndarray, codes: np.ndarray) -> Refits:
+    """Refits of pairs (row, class) whose rows have linear predictors, in the coordinates of the mode that they start from."""
+    mode = shared.start
+    model = rows if mode.rows is None else mode.rows.with_own
+    own = model.dimension - len(mode.point)
+    start = Start(np.pad(mode.point, (0, own)), mode.value, block_diag(mode.curvature, np.eye(own)), mode.log_det)
     block = model.labeled_block(shared.labeled, shared.k)
 
     def chunk(pairs: np.ndarray) -> tuple[np.ndarray, ...]:
         candidates = model.block(positions[pairs], codes[pairs], np.ones(len(pairs)))
-        ends = refit_chunk(Objective(model, block, candidates, shared.prior), shared.start)
-        return ends.log_lik / shared.k, ends.pseudo, ends.log_prior, ends.log_det, ends.done, ends.theta
+        ends = refit_chunk(Objective(model, block, candidates, shared.prior), start)
+        return ends.log_lik / shared.k, ends.pseudo, ends.log_prior, ends.log_det + model.log_det_prior, ends.done
 
-    size = chunk_size(model.density.dimension, block.flat.shape[0], len(positions), shared.chunk_bytes, _AFFINE_WORK)
+    size = chunk_size(model.dimension, block.flat.shape[0], len(positions), shared.chunk_bytes, _AFFINE_WORK)
     model.keep(positions)
     return _refitted(chunk, len(positions), size, padded=False)
 

@@ -142,6 +142,11 @@ class RowSpace:
         theta[:, flat] += points[:, : len(flat)]
         return theta
 
+    def points(self, theta: np.ndarray) -> np.ndarray:
+        """The coordinates (S, d) of θ (S, q), what is outside the basis left out."""
+        w = self._whitening.rows(self.theta_prior.structure.times(theta - self.centre))
+        return np.hstack([(theta - self.centre)[:, self._whitening.flat], w @ self.basis.T])
+
     def draws(self, points: np.ndarray, normal: np.ndarray) -> np.ndarray:
         """θ (S, q) at draws of the coordinates (S, d) and, outside the basis, the prior's by standard normal w (S, G)."""
         return self.theta(points, self._outside(normal))
@@ -154,6 +159,15 @@ class RowSpace:
         variances = self._whitening.variances + (moves * (inside @ moves)).sum(axis=0)
         variances[self._whitening.flat] = np.diag(covariance)[:flat]
         return variances
+
+    def covariance(self, covariance: np.ndarray) -> np.ndarray:
+        """Of θ (q, q), from a covariance of the coordinates (d, d) with the prior outside the basis."""
+        moves = np.zeros((self.dimension, len(self.centre)))
+        moves[np.arange(self.flat), self._whitening.flat] = 1.0
+        moves[self.flat :] = self._whitening.move(self.basis)
+        every = self._whitening.move(np.eye(self._whitening.size))
+        inside = covariance - self.prior.precision
+        return every.T @ every + moves.T @ inside @ moves
 
     def hessian(self, curvature: np.ndarray) -> np.ndarray:
         """The curvature in θ (q, q), from that in the coordinates (d, d)."""

@@ -26,7 +26,7 @@ from pymc_bpls.model.indexing import GATHERS
 from pymc_bpls.model.jaxify import jaxify
 from pymc_bpls.model.slicing import PLAIN, RowGraph, depends, remake
 
-MOST_PREDICTORS = 8
+MOST_PREDICTORS = 64
 _PAIRS = 4
 _ROWS = 6
 _MIXES = (0.3, -0.7, 2.5)
@@ -77,7 +77,7 @@ def _is_mix(mixed: np.ndarray, first: np.ndarray, second: np.ndarray, t: float) 
 
 
 def find_affine_map(graph: RowGraph, start: np.ndarray) -> AffineMap | None:
-    """The linear predictors of one row, or None where there are more than 8, or not fewer than parameters."""
+    """The linear predictors of one row, or None where there are more than 64, or not fewer than parameters."""
     if not graph.sliced:
         return None
     graph = replace(graph, log_lik=_gather_first(graph.log_lik))

@@ -95,25 +95,28 @@ def find_modes(engine: Engine, labeled: Labeled, k: int, mode: Mode | None = Non
     These are uniform within 2 of it; where there is no time for six climbs, in the parameters in which S may not be concave,
     and at the mode in the others. The centre of an approximation in place of `mode` is compared with no other.
     """
-    derivatives = engine.derivatives(labeled, k=k)
     modes = [] if mode is None else [mode]
     if mode is None:
         with suppress(ModeError):
             modes.append(engine.fit(labeled, k=k))
-    elif not _is_near(mode, mode.theta, *derivatives(mode.theta)[:2]):
+    rows = modes[0].rows if modes else None
+    derivatives = engine.derivatives(labeled, k=k, rows=rows)
+    if mode is not None and not _is_near(mode, mode.point, *derivatives(mode.point)[:2]):
         return Search((), 0, 0)
     free = nonconcave_parameters(engine, labeled) if modes else np.arange(engine.density.dimension)
     if not free.size:
         return Search(tuple(modes), 0, 0)
-    q, affordable = engine.density.dimension, _affordable(engine, labeled)
+    q = engine.density.dimension
+    d = q if rows is None else rows.dimension
+    affordable = _affordable(engine, labeled, d)
     starts = engine.density.start + np.random.default_rng(0).uniform(-_RADIUS, _RADIUS, size=(_STARTS, q))
     if modes and affordable < _STARTS * _STEPS:
         others = np.setdiff1d(np.arange(q), free)
         starts[:, others] = modes[0].theta[others]
     climb = _Climb(derivatives, max(affordable, modes[0].steps + 1 if modes else _STEPS), modes)
     tried = 0
-    with stage("looking for other modes", _STARTS) as tell, for_matrices_of(q):
-        for point in starts:
+    with stage("looking for other modes", _STARTS) as tell, for_matrices_of(d):
+        for point in starts if rows is None else rows.space.points(starts):
             tell(1)
             try:
                 outcome = newton(climb, point)
@@ -121,15 +124,17 @@ def find_modes(engine: Engine, labeled: Labeled, k: int, mode: Mode | None = Non
                 tried += climb.left > 0
                 continue
             tried += 1
-            if isinstance(outcome, Mode) and all(_distance(other, outcome.theta[None])[0] > _SAME for other in modes):
-                modes.append(outcome)
+            if isinstance(outcome, Mode):
+                found = outcome.within(rows)
+                if all(other.gaussian.distances(found.theta[None])[0] > _SAME for other in modes):
+                    modes.append(found)
     return Search(tuple(modes), tried, _STARTS)
 
 
-def _affordable(engine: Engine, labeled: Labeled) -> int:
-    """Evaluations that take about a second: a Hessian of q parameters takes n p q² operations and its factor q³."""
-    q, rows = engine.density.dimension, engine.affine_rows
-    return int(_OPERATIONS / (q**2 * (q + len(labeled) * (1 if rows is None else rows.map.size))))
+def _affordable(engine: Engine, labeled: Labeled, d: int) -> int:
+    """Evaluations that take about a second: a Hessian in d coordinates takes n p d² operations and its factor d³."""
+    rows = engine.affine_rows
+    return int(_OPERATIONS / (d**2 * (d + len(labeled) * (1 if rows is None else rows.map.size))))
 
 
 def unvisited_modes(engine: Engine, labeled: Labeled, k: int, draws: Weighted) -> list[str]:
@@ -139,7 +144,7 @@ def unvisited_modes(engine: Engine, labeled: Labeled, k: int, draws: Weighted) -
     if len(modes) < 2:
         return []
     mass = search.mass
-    nearest = np.argmin([_distance(mode, draws.theta) - mode.log_det for mode in modes], axis=0)
+    nearest = np.argmin([mode.gaussian.distances(draws.theta) - mode.log_det for mode in modes], axis=0)
     weights = np.exp(draws.log_weights - logsumexp(draws.log_weights))
     visited = np.bincount(nearest, weights, minlength=len(modes))
     missed = mass[(mass > _MASS) & (visited < _VISITED)]
@@ -148,21 +153,15 @@ def unvisited_modes(engine: Engine, labeled: Labeled, k: int, draws: Weighted) -
     return [f"{len(modes)} modes were found, and no draw is near {len(missed)} of them with {missed.sum():.0%} of the mass"]
 
 
-def _distance(mode: Mode, theta: np.ndarray) -> np.ndarray:
-    """(θ − θ̃)'H(θ − θ̃) for θ (S, q)."""
-    centred = theta - mode.theta
-    return np.einsum("si,ij,sj->s", centred, mode.hessian, centred, optimize=True)
-
-
-def _is_near(mode: Mode, theta: np.ndarray, value: float, gradient: np.ndarray) -> bool:
-    """Whether θ is within one standard deviation of a mode, and S and its gradient are those of the quadratic at the mode.
+def _is_near(mode: Mode, point: np.ndarray, value: float, gradient: np.ndarray) -> bool:
+    """Whether a point is within one standard deviation of a mode, and S and its gradient are those of the quadratic there.
 
     The step along H⁻¹ then ends ten times nearer to the mode.
     """
-    move = theta - mode.theta
-    bend = mode.hessian @ move
+    move = point - mode.point
+    bend = mode.curvature @ move
     distance = float(move @ bend)
     if distance > 1.0 or not abs(value - mode.value + 0.5 * distance) <= _OFF * (1 + distance):
         return False
     left = gradient + bend
-    return float(left @ scipy.linalg.solve(mode.hessian, left, assume_a="pos")) <= _OFF**2 * (_SAME + distance)
+    return float(left @ scipy.linalg.solve(mode.curvature, left, assume_a="pos")) <= _OFF**2 * (_SAME + distance)

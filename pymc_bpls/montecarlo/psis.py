@@ -40,7 +40,7 @@ def importance_draws(
     tried: list[Proposal] = []
     best: tuple[Weighted, LogRatio, str] | None = None
     for name, q in proposals:
-        proposal = Proposal(q.mean, q.covariance)
+        proposal = Proposal(q.in_theta.mean, q.in_theta.covariance)
         try:
             weighted = _weighted(engine, labeled, k, [proposal], n, rng)
         except np.linalg.LinAlgError:
@@ -115,6 +115,7 @@ def _smoothed(log_ratio: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
 
 def log_evidence(engine: Engine, labeled: Labeled, q: Gaussian, k: int) -> tuple[LogRatio, float]:
     """log Z_k by importance sampling from q over fixed antithetic draws with its error, and k-hat of its weights."""
+    q = q.in_theta
     z = antithetic_draws(len(q.mean))
     log_q = -0.5 * (z**2).sum(axis=1) - np.log(np.diag(q.factor)).sum() - 0.5 * len(q.mean) * np.log(2 * np.pi)
     smoothed, pareto_k, log_ratio = _smoothed(log_densities(engine, labeled, q.mean + z @ q.factor.T, k) - log_q)
@@ -127,7 +128,7 @@ def log_evidence_by_t(engine: Engine, labeled: Labeled, q: Gaussian, k: int) -> 
     On the unconstrained scale the posterior of a bounded parameter has exponential tails: weights against a Gaussian have no
     finite mean error there, and k-hat is large, though the tails hold next to nothing. Against a t they are bounded.
     """
-    proposal = Proposal(q.mean, q.covariance)
+    proposal = Proposal(q.in_theta.mean, q.in_theta.covariance)
     weighted, log_z = _weighted(engine, labeled, k, [proposal], _T_DRAWS, np.random.default_rng(0))
     return log_z, float("inf") if weighted.pareto_k is None else weighted.pareto_k
 
@@ -149,6 +150,7 @@ def integrand_ks(
     """k-hat of importance sampling from q of ∫ p(ŷ_i | x_i, θ) p_k(θ) dθ for each pair (sets, pairs), and of ∫ p_k(θ) dθ itself
     (sets,), from a few fixed sets of draws, whose differences say how uncertain a k-hat is.
     """
+    q = q.in_theta
     of_pairs, of_all = [], []
     for seed in range(_K_SETS):
         z = np.random.default_rng(seed).normal(size=(_K_DRAWS, len(q.mean)))

@@ -32,7 +32,6 @@ from functools import cached_property
 from typing import ClassVar, Protocol
 
 import numpy as np
-import scipy.linalg
 import xarray as xr
 
 from pymc_bpls.approximations.gaussian import Gaussian
@@ -193,9 +192,8 @@ def _probability(view: FittedView) -> np.ndarray:
 def _variance(view: FittedView) -> np.ndarray:
     """−d'H⁻¹d, with d = ∇[log p_ŷ − log(1 − p_ŷ)]: minus the delta-method variance of the log odds."""
     d = view.predictive.log_odds_gradient(view.mode.theta, view.positions, view.codes)
-    factor = scipy.linalg.cho_factor(view.mode.hessian, lower=True)
     usable, variance = np.isfinite(d).all(axis=1), np.full(len(d), np.nan)
-    variance[usable] = np.einsum("ij,ji->i", d[usable], scipy.linalg.cho_solve(factor, d[usable].T))
+    variance[usable] = view.mode.gaussian.variances_along(d[usable])
     variance[~usable & (view.at_own_class(view.log_probabilities) == 0)] = 0.0  # no other class can be
     return -variance
 

@@ -17,7 +17,20 @@ def invented_information(mode: Mode, supervised: Mode) -> float:
     """KL(q ‖ q_supervised) of the Gaussians at two modes, in nats."""
     if mode is supervised:
         return 0.0
-    return kullback_leibler((mode.theta, mode.hessian), (supervised.theta, supervised.hessian))
+    return kullback_leibler(*_in_one_space(mode, supervised))
+
+
+def _in_one_space(mode: Mode, supervised: Mode) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """Points and curvatures of both modes in the coordinates of the first one's rows, which hold the other's, or in θ.
+
+    Outside them both have the prior.
+    """
+    if mode.rows is None or supervised.rows is None:
+        return (mode.theta, mode.hessian), (supervised.theta, supervised.hessian)
+    space, old = mode.rows.space, supervised.rows.space
+    into = scipy.linalg.block_diag(np.eye(old.flat), old.basis @ space.basis.T)
+    more = into.T @ (supervised.curvature - old.prior.precision) @ into
+    return (mode.point, mode.curvature), (supervised.point @ into, space.prior.precision + more)
 
 
 def kullback_leibler(one: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarray]) -> float:

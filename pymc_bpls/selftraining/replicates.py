@@ -97,7 +97,7 @@ def mixture_of(runs: Sequence[Run], parameters: Sequence[str]) -> xr.Dataset | N
     """
     if len({run.predicts for run in runs}) > 1:
         return None
-    pairs = [run.gaussians() for run in runs]
+    pairs = [tuple(q.in_theta for q in run.gaussians()) for run in runs]
     ends, supervised = [end for end, _ in pairs], pairs[0][1]
     means = np.stack([q.mean for q in ends])
     mean, n = means.mean(axis=0), len(ends)

@@ -64,8 +64,7 @@ class Sampling:
             return sample(scorer.problem, trained.labeled, 1, random_seed=seed, **size, **self.options)
         fit = scorer.fit(trained.labeled, trained.start, trained.centre_of)
         q = fit.gaussian(trained.approximation)
-        z = rng.normal(size=(self.chains, self.draws, len(q.mean)))
-        return Draws(q.mean + z @ q.factor.T, xr.Dataset(), [])
+        return Draws(q.theta_draws((self.chains, self.draws), rng), xr.Dataset(), [])
 
     def source(self, approximation: str) -> str:
         """In words, where draws are from."""

@@ -28,8 +28,7 @@ GROWTH = (
     *(("100", "1000", str(q)) for q in (5, 20, 60, 200)),
     *((str(n), "1000", "20") for n in (50, 500, 5000)),
 )
-
-
+FEATURES = ("60", "500", "2000", "5000", "20000")
 POOLS = (("100", "10000", "60"), ("100", "100000", "60"), ("100", "1000000", "60"))
 
 
@@ -40,8 +39,9 @@ def tasks() -> list[tuple[str, ...]]:
     original = [("original", name, R_ROUNDS[name]) for name in CASES]
     flops = [("flops", "40", "160", "60"), ("flops", "200", "160", "60")]
     runs = [("run", name) for name in RUNS]
+    wide = [*(("features", q) for q in FEATURES), ("digits",)]
     sizes = [*(("growth", *sizes) for sizes in GROWTH), *(("pool", *sizes) for sizes in POOLS)]
-    return [*by_case, *runs, *naive, *flops, *sizes, *original]
+    return [*by_case, *runs, *naive, *flops, *sizes, *wide, *original]
 
 
 def measure(task: tuple[str, ...]) -> dict[str, Any]:

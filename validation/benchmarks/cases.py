@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.datasets import load_digits
 
 import pymc_bpls as bpls
 
@@ -42,6 +43,13 @@ def split(name: str, X: np.ndarray, y: np.ndarray) -> Case:
     X = X[rows]
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     return Case(name, X, np.where(np.arange(len(rows)) < n, y[rows], -1))
+
+
+def digits() -> Case:
+    """200 of scikit-learn's digits, 64 pixels from 0 to 1, the first 40 labeled: ten classes."""
+    data = load_digits()
+    rows = np.random.default_rng(0).permutation(len(data.target))[:200]
+    return Case("digits", data.data[rows] / 16, np.where(np.arange(200) < 40, data.target[rows], -1))
 
 
 def gaussian(n: int, m: int, q: int, seed: int = 0) -> Case:

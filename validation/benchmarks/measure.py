@@ -10,9 +10,11 @@ import json  # noqa: E402
 import resource  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Callable  # noqa: E402
+from functools import partial  # noqa: E402
 from typing import Any  # noqa: E402
 
 import numpy as np  # noqa: E402
+import pymc as pm  # noqa: E402
 
 import pymc_bpls as bpls  # noqa: E402
 from validation.benchmarks import cases, rivals  # noqa: E402
@@ -108,6 +110,48 @@ def _pool(n: int, m: int, q: int, approximation: str) -> dict[str, Any]:
     return {"seconds": rivals.seconds(lambda: pls.score(approximation=approximation)), "peak_gib": peak_memory()}
 
 
+def features(q: str) -> dict[str, Any]:
+    """40 labeled rows and 160 candidates with many features: a scoring beside one with 60, and beside scikit-learn's round.
+
+    Before, in the same process: construction to first scores by refits, and the peak memory then.
+    """
+    wide, narrow = cases.gaussian(40, 160, int(q)), cases.gaussian(40, 160, 60)
+    start = time.perf_counter()
+    pls = bpls.BPLS(rivals.declare(wide.X, wide.y))
+    pls.score(approximation="laplace")
+    found = {"first_scores": time.perf_counter() - start, "peak_gib": peak_memory()}
+    small = bpls.BPLS(rivals.declare(narrow.X, narrow.y))
+    timed: dict[str, Callable[[], float]] = {"sklearn_round": lambda: rivals.sklearn_round(wide.X, wide.y)}
+    for approximation in ("laplace", "ep"):
+        for name, each in ((approximation, pls), (f"{approximation}_60", small)):
+            each.score(approximation=approximation)
+            timed[name] = partial(_scoring, each, approximation)
+    return found | _in_turn(timed, REPEATS)
+
+
+def _scoring(pls: bpls.BPLS, approximation: str) -> float:
+    return rivals.seconds(lambda: pls.score(approximation=approximation))
+
+
+def digits() -> dict[str, Any]:
+    """A scoring of 160 digits of ten classes by refits and by one fit, 40 labeled, 650 parameters."""
+    held = cases.digits()
+    with pm.Model() as model:
+        coefficients = pm.Normal("coefficients", 0, 1, shape=(64, 10))
+        intercepts = pm.Normal("intercepts", 0, 1, shape=10)
+        pm.Categorical("label", logit_p=intercepts + held.X @ coefficients, observed=held.y)
+    pls = bpls.BPLS(model)
+    for criterion in ("ppp", "probability"):
+        pls.score(criterion, approximation="laplace")
+    return _in_turn(
+        {
+            "refits": lambda: rivals.seconds(lambda: pls.score("ppp", approximation="laplace")),
+            "one_fit": lambda: rivals.seconds(lambda: pls.score("probability", approximation="laplace")),
+        },
+        REPEATS,
+    )
+
+
 def flops(n: str, m: str, q: str) -> dict[str, Any]:
     """A refit beside the matrix product and the Cholesky factorisation that it cannot do without."""
     held = cases.gaussian(int(n), int(m), int(q))
@@ -148,6 +192,8 @@ KINDS: dict[str, Callable[..., dict[str, Any]]] = {
     "original": original,
     "growth": growth,
     "pool": pool,
+    "features": features,
+    "digits": digits,
     "flops": flops,
 }
 

@@ -1,0 +1,165 @@
+"""Scores, modes and predictions in the space of the labeled rows against those in all parameters, by autodiff and by SciPy."""
+
+from dataclasses import replace
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit, softmax
+
+import pymc_bpls as bpls
+from pymc_bpls.engine.reduced_rows import ReducedRows
+
+Q, ROWS, QUIET = 12, 24, {"progressbar": False}
+rng = np.random.default_rng(11)
+X = rng.normal(size=(ROWS, Q))
+X[:, 3], X[1], X[9], X[2] = X[:, 5], X[0], X[4], 0.0
+X[:, 7] = 0.0
+SHIFT = rng.normal(size=ROWS)
+Y = np.append([1, 0, 0, 1], rng.integers(0, 2, ROWS - 4))
+CORRELATED = 0.5 * np.eye(Q) + 0.5
+
+
+def labels(n, y=Y):
+    return np.where(np.arange(ROWS) < n, y, -1)
+
+
+def independent(n):
+    """Duplicated and zero columns and rows, an offset, prior means that are not 0."""
+    beta = pm.Normal("beta", 0.3, 1.5, shape=Q)
+    pm.Bernoulli("label", logit_p=X @ beta + SHIFT, observed=labels(n))
+
+
+def correlated(n):
+    beta = pm.MvNormal("beta", np.full(Q, 0.2), CORRELATED)
+    pm.Bernoulli("label", logit_p=X @ beta, observed=labels(n))
+
+
+def common_mean(n):
+    """Slopes around a mean with a prior of its own: their joint prior is Gaussian."""
+    mean = pm.Normal("mean", 0, 1)
+    beta = pm.Normal("beta", mean, 1, shape=Q)
+    pm.Bernoulli("label", p=pm.math.invprobit(0.3 * X @ beta), observed=labels(n))
+
+
+def flat_intercept(n):
+    intercept = pm.Flat("intercept")
+    beta = pm.Normal("beta", 0, 1, shape=Q)
+    pm.Bernoulli("label", logit_p=intercept + X @ beta, observed=labels(n))
+
+
+def classes(n):
+    """Softmax of three classes: as many predictors a row, in 36 parameters."""
+    beta = pm.Normal("beta", 0, 1, shape=(Q, 3))
+    pm.Categorical("label", logit_p=X @ beta, observed=labels(n, np.arange(ROWS) % 3))
+
+
+def declared(model, n):
+    with pm.Model() as held:
+        model(n)
+    return bpls.BPLS(held)
+
+
+def in_theta(pls, **change):
+    """The same object, all of it in the parameters."""
+    other = object.__new__(bpls.BPLS)
+    other.__dict__.update(pls.__dict__)
+    other._scorer = replace(pls.scorer, engines=pls.scorer.engines.change(lambda engine: replace(engine, **change)))
+    return other
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [4, 11, 14])
+@pytest.mark.parametrize(
+    "model", [independent, correlated, common_mean, flat_intercept, classes], ids=lambda model: model.__name__
+)
+def test_rows_and_parameters_give_the_same_scores(model, n):
+    pls = declared(model, n)
+    general = in_theta(pls, affine=False)
+    coordinates = pls.engine.coordinates(pls.labeled)
+    few = (n + 1) * coordinates.map.size < pls.engine.density.dimension
+    assert isinstance(coordinates, ReducedRows) == few
+    assert (pls.engine.fit(pls.labeled).rows is not None) == few
+    for criterion in ("ppp", "marginal_likelihood", "variance", "probability"):
+        mine, theirs = (each.score(criterion, labels="all", **QUIET) for each in (pls, general))
+        for name in mine.data_vars:
+            if mine[name].dtype.kind == "f":
+                np.testing.assert_allclose(mine[name], theirs[name], rtol=1e-8, atol=1e-8, err_msg=f"{criterion} {name}")
+    mine, theirs = pls.fit(), general.fit()
+    np.testing.assert_allclose(mine.unconstrained, theirs.unconstrained, atol=1e-8)
+    np.testing.assert_allclose(mine.hessian, theirs.hessian, atol=1e-8)
+    np.testing.assert_allclose(mine.sd, theirs.sd, rtol=1e-8)
+    np.testing.assert_allclose(pls.predict_proba(), general.predict_proba(), atol=1e-9)
+    if mine.log_evidence is not None:
+        np.testing.assert_allclose(mine.log_evidence, theirs.log_evidence, atol=1e-8)
+
+
+@pytest.mark.slow
+def test_averages_over_the_gaussian_are_the_same():
+    pls = declared(independent, 6)
+    with pm.Model() as wide:  # more labeled rows than parameters, by rows that say nothing
+        beta = pm.Normal("beta", 0.3, 1.5, shape=Q)
+        z = np.r_[X, np.zeros((40, Q))]
+        pm.Bernoulli("label", logit_p=z @ beta + np.r_[SHIFT, np.zeros(40)], observed=np.r_[labels(6), np.zeros(40, dtype=int)])
+    wide = bpls.BPLS(wide)
+    assert isinstance(pls.engine.coordinates(pls.labeled), ReducedRows)
+    assert not isinstance(wide.engine.coordinates(wide.labeled), ReducedRows)
+    for criterion in ("predictive", "entropy"):
+        mine, theirs = (each.score(criterion, approximation="laplace", **QUIET) for each in (pls, wide))
+        np.testing.assert_allclose(mine.score, theirs.score, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_a_run_that_outgrows_the_parameters_is_one_in_the_parameters():
+    pls = declared(independent, 6)
+    mine, theirs = (each.self_train("ppp", approximation="laplace", **QUIET) for each in (pls, in_theta(pls, affine=False)))
+    assert mine["history"].candidate.values.tolist() == theirs["history"].candidate.values.tolist()
+    np.testing.assert_allclose(mine["history"].score, theirs["history"].score, atol=1e-8)
+
+
+@pytest.mark.slow
+def test_scores_at_q_500_are_those_of_scipys_own_optimum():
+    q, n = 500, 20
+    wide = np.random.default_rng(0).normal(size=(n + 3, q))
+    y = np.where(np.arange(n + 3) < n, np.arange(n + 3) % 2, -1)
+    with pm.Model() as model:
+        pm.Bernoulli("label", logit_p=wide @ pm.Normal("beta", 0, 0.2, shape=q), observed=y)
+    scores = bpls.BPLS(model).score("ppp", approximation="laplace", **QUIET)
+    assert scores.converged.all()
+
+    def minus(theta, weights, codes, rows):
+        eta = rows @ theta
+        slope = weights * (codes - expit(eta))
+        return -(weights * log_expit(np.where(codes == 1, eta, -eta))).sum() + 12.5 * theta @ theta, 25 * theta - rows.T @ slope
+
+    for place, i in enumerate(scores.candidate.values):
+        code = int(scores.pseudo_label.values[place])
+        rows, codes, weights = wide[[*range(n), i]], np.append(y[:n], code), np.append(np.full(n, 2.0), 1.0)
+        end = minimize(
+            minus,
+            np.zeros(q),
+            (weights, codes, rows),
+            jac=True,
+            method="L-BFGS-B",
+            options={"ftol": 0, "gtol": 1e-11, "maxiter": 5000},
+        )
+        p = expit(rows @ end.x)
+        H = (rows.T * (weights * p * (1 - p))) @ rows + 25 * np.eye(q)
+        value = -end.fun + q * np.log(5) - 0.5 * q * np.log(2 * np.pi)
+        np.testing.assert_allclose(scores.score.values[place], value - 0.5 * np.linalg.slogdet(H)[1], rtol=0, atol=1e-8)
+
+
+@pytest.mark.slow
+def test_ten_classes_have_predictors_and_probabilities_of_the_softmax():
+    wide = np.random.default_rng(1).normal(size=(30, 20))
+    y = np.where(np.arange(30) < 15, np.arange(30) % 10, -1)
+    with pm.Model() as model:
+        pm.Categorical("label", logit_p=wide @ pm.Normal("beta", 0, 1, shape=(20, 10)), observed=y)
+    pls = bpls.BPLS(model)
+    rows = pls.engine.coordinates(pls.labeled)
+    assert isinstance(rows, ReducedRows)
+    assert rows.map.size == 10
+    beta = pls.fit().mode["beta"].to_numpy()
+    np.testing.assert_allclose(pls.predict_proba(), softmax(wide[15:] @ beta, axis=1), atol=1e-12)
+    np.testing.assert_allclose(wide[:15].T @ (np.eye(10)[y[:15]] - softmax(wide[:15] @ beta, axis=1)), beta, atol=1e-9)
