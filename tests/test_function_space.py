@@ -1,5 +1,6 @@
 """Scores, modes and predictions in the space of the labeled rows against those in all parameters, by autodiff and by SciPy."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -161,5 +162,29 @@ def test_ten_classes_have_predictors_and_probabilities_of_the_softmax():
     assert isinstance(rows, ReducedRows)
     assert rows.map.size == 10
     beta = pls.fit().mode["beta"].to_numpy()
-    np.testing.assert_allclose(pls.predict_proba(), softmax(wide[15:] @ beta, axis=1), atol=1e-12)
+    np.testing.assert_allclose(pls.predict_proba(), softmax(wide @ beta, axis=1), atol=1e-12)
     np.testing.assert_allclose(wide[:15].T @ (np.eye(10)[y[:15]] - softmax(wide[:15] @ beta, axis=1)), beta, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_no_matrix_over_all_parameters_is_made_from_construction_to_a_run():
+    q, n = 3000, 12
+    wide = np.random.default_rng(2).normal(size=(n + 6, q))
+    y = np.where(np.arange(n + 6) < n, np.arange(n + 6) % 2, -1)
+    with pm.Model() as model:
+        beta = pm.Normal("beta", pm.Normal("mean", 0, 1), 0.1, shape=q)
+        pm.Bernoulli("label", logit_p=wide @ beta, observed=y)
+    tracemalloc.start()
+    pls = bpls.BPLS(model)
+    pls.score("ppp", approximation="laplace", labels="all", **QUIET)
+    for criterion in ("variance", "predictive", "entropy"):
+        pls.score(criterion, approximation="laplace", **QUIET)
+    fit = pls.fit()
+    assert fit.sd.shape == (q + 1,)
+    assert fit.draws(4, random_seed=0).shape == (4, q + 1)
+    assert "parameters" in str(fit)
+    run = pls.self_train("ppp", approximation="laplace", rounds=3, **QUIET)
+    assert run["history"].sizes["step"] == 3
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * q * q / 4
