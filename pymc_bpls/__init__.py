@@ -26,6 +26,7 @@ from pymc_bpls.model.labels import encode_labels
 from pymc_bpls.model.prior_sets import prior_set
 from pymc_bpls.model.storing import save
 from pymc_bpls.modelset import ModelSet
+from pymc_bpls.pool.information import Information
 from pymc_bpls.rules.label_rules import CombiningRule, DrawingRule, Hurwicz, LabelRule, Weighing
 from pymc_bpls.rules.model_rules import Decision, GammaMaximin, LeastFavorable, ModelRule, Penalised, SumRule
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion, FittedView
@@ -57,6 +58,7 @@ __all__ = [
     "FittedView",
     "GammaMaximin",
     "Hurwicz",
+    "Information",
     "LabelError",
     "LabelRule",
     "LaplaceFit",

@@ -64,6 +64,10 @@ ARGUMENTS: dict[str, tuple[Predicate, str]] = {
         lambda value: isinstance(value, str) and value in ("conditional", "joint"),
         'candidate={value!r} is unknown. Use "conditional", p(y | x, θ), or "joint", p(x, y | θ).',
     ),
+    "weight": (
+        number(lambda value: 0 < value <= 1),
+        "weight={value!r} is no weight of the pool. Use 1, which is Bayes, or a number between 0 and 1 that hedges.",
+    ),
     "chunk_bytes": (optional(count(1)), "chunk_bytes={value!r} is no amount of memory. Give a number of bytes."),
     "draws": (count(1), "draws={value!r} is no number of draws. Give 1 or more."),
     "tune": (count(0), "tune={value!r} is no number of draws. Give 0 or more."),

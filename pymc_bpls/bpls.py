@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import xarray as xr
 from pymc.model.core import modelcontext
 
 from pymc_bpls.arguments import check
@@ -20,10 +21,14 @@ from pymc_bpls.model.prior_sets import Variant
 from pymc_bpls.model.problem import declare
 from pymc_bpls.model.table import check_classes
 from pymc_bpls.montecarlo.other_modes import NOT_LOOKED_FOR, Search, find_modes
+from pymc_bpls.pool.information import Information, find_information
+from pymc_bpls.pool.marginalize import marginalize
+from pymc_bpls.pool.posterior import FITS
 from pymc_bpls.scoring.engines import EngineForEachD, OneEngine
 from pymc_bpls.scoring.fitted import ModelFit
 from pymc_bpls.scoring.one_model import ModelScorer
 from pymc_bpls.selector import PseudoLabelSelector, working
+from pymc_bpls.selftraining.run import read_test
 from pymc_bpls.summaries import summarise_problem
 from pymc_bpls.text.summary import Summary
 from pymc_bpls.trained.result import read_trained
@@ -172,6 +177,9 @@ class BPLS(PseudoLabelSelector):
     def _summary(self) -> Summary:
         return summarise_problem(self._problem)
 
+    def __repr__(self) -> str:
+        return "\n".join(self._summary.sentences[:2])
+
     @property
     def scorer(self) -> ModelScorer:
         """What fits, predicts and scores, for any D: for studies that compose runs of their own."""
@@ -284,6 +292,136 @@ class BPLS(PseudoLabelSelector):
         trained = read_trained(result, self._problem)
         with working("sample of the final model", progressbar):
             return sample_final(self._scorer, trained, sampling, rng)
+
+    def information(self, *, progressbar: bool = True) -> Information:
+        """Whether the candidates, without their labels, can tell this model anything, and how much.
+
+        A model of y given x learns nothing from them, whatever is trained on pseudo-labels. A class-conditional model, whose
+        labels reach other observed variables, does.
+
+        Parameters
+        ----------
+        progressbar : bool, default True
+            As in `fit`.
+
+        Returns
+        -------
+        Information
+            `print` it for the verdict.
+
+        Raises
+        ------
+        ModelError
+            Likelihoods do not add up to 1 over the classes, or features of one row depend on other rows.
+
+        See Also
+        --------
+        marginalize : the posterior that takes in what the pool says.
+
+        Examples
+        --------
+        >>> import numpy as np, pymc as pm, pymc_bpls as bpls
+        >>> x = np.array([-2.1, -0.9, 1.2, 1.8, -1.5, 0.4, 2.2, -1.1])
+        >>> with pm.Model() as model:
+        ...     shift = pm.Normal("shift", 0, 2)
+        ...     label = pm.Bernoulli("label", 0.5, observed=[0, 0, 1, 1, -1, -1, -1, -1])
+        ...     features = pm.Normal("features", shift * (2 * label - 1), 1, observed=x)
+        >>> found = bpls.BPLS(model, target="label").information()
+        >>> found.informative, round(found.equivalent_labels, 1)
+        (True, 3.0)
+        """
+        self._needs_candidates()
+        with working("information of the pool", progressbar):
+            return find_information(self._problem, self._scorer.fit(self._problem.labeled, centre_of="vi"))
+
+    def marginalize(
+        self,
+        weight: float = 1.0,
+        *,
+        approximation: str = "laplace",
+        test: Any = None,
+        draws: int = 1000,
+        tune: int = 1000,
+        chains: int = 4,
+        nuts_sampler: str | None = None,
+        random_seed: int | np.random.Generator | None = None,
+        progressbar: bool = True,
+    ) -> xr.DataTree:
+        """The posterior with the candidates' labels integrated out: p(θ | D, pool) ∝ π exp(ℓ_D + λ Σ_u log Σ_y exp ℓ_u(y)).
+
+        Where the model is class-conditional and right, this is what a pool is worth. For a model of y given x it is the
+        posterior of the labeled rows. Several modes are normal, and are looked for.
+
+        Parameters
+        ----------
+        weight : float, default 1
+            λ: 1 is Bayes; a smaller one hedges against a wrong model of the features.
+        approximation : {"laplace", "vi", "nuts"}, default "laplace"
+            A Gaussian at the mode with the most mass, the variational Gaussian found from there, or draws of NUTS.
+        test : tuple, optional
+            As in `self_train`; test rows of the table are not part of the pool.
+        draws, tune, chains, nuts_sampler
+            As in `pm.sample`, for "nuts".
+        random_seed : int or numpy Generator, optional
+            For "nuts".
+        progressbar : bool, default True
+
+        Returns
+        -------
+        xarray.DataTree
+            `/labels` over (`candidate`, `class`): `probability`, its posterior standard deviation and the most probable
+            `label`; `/final` and `/unconstrained` (the Gaussian's centre, by variable and in θ) or, of NUTS, `/posterior` and
+            `/sample_stats`; draws of θ, by which `predict_proba` takes the result; `/modes`, all that were found, with their
+            shares of the mass by Laplace's method; with test rows `/curve` over `n_pseudo`, as a run's: the supervised model,
+            by the same approximation, at 0 and this one; and `/test`. attrs: `verdict`, `modes` (their number), `mode_share`,
+            `reliable`, `reasons`, `nats` and `equivalent_labels` as of `information`, of a Gaussian k-hat (`pareto_k`) and the
+            log of the density's integral (`log_z`).
+
+        Raises
+        ------
+        CriterionError
+            The approximation or the weight is none.
+        ModelError
+            Rows depend on each other, or likelihoods do not add up to 1 over the classes.
+        ModeError
+            There is no mode.
+
+        See Also
+        --------
+        information : whether this can help, beforehand.
+        self_train : adds pseudo-labels instead.
+
+        References
+        ----------
+        .. [1] Nigam, K., McCallum, A. K., Thrun, S. and Mitchell, T. (2000). Text classification from labeled and unlabeled
+           documents using EM. Machine Learning 39, 103-134. https://doi.org/10.1023/A:1007692713085
+        .. [2] Cozman, F. G. and Cohen, I. (2006). Risks of semi-supervised learning: how unlabeled data can degrade performance
+           of generative classifiers. In Semi-Supervised Learning, MIT Press, 57-72.
+
+        Examples
+        --------
+        >>> import numpy as np, pymc as pm, pymc_bpls as bpls
+        >>> x = np.array([-2.1, -0.9, 1.2, 1.8, -1.5, 0.4, 2.2, -1.1])
+        >>> with pm.Model() as model:
+        ...     shift = pm.Normal("shift", 0, 2)
+        ...     label = pm.Bernoulli("label", 0.5, observed=[0, 0, 1, 1, -1, -1, -1, -1])
+        ...     features = pm.Normal("features", shift * (2 * label - 1), 1, observed=x)
+        >>> found = bpls.BPLS(model, target="label").marginalize(progressbar=False)
+        >>> found["final"].shift.item() < 1.42, found["labels"].label.values
+        (True, array([0, 1, 1, 0]))
+        """
+        check(weight=weight, draws=draws, tune=tune, chains=chains, random_seed=random_seed)
+        if approximation not in FITS:
+            raise CriterionError(f'approximation="{approximation}" is unknown. Use one of {", ".join(map(repr, FITS))}.')
+        self._needs_candidates()
+        seed = int(np.random.default_rng(random_seed).integers(2**31))
+        options: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "random_seed": seed}
+        if nuts_sampler is not None:
+            options["nuts_sampler"] = nuts_sampler
+        with working("labels integrated out", progressbar):
+            scorer, test_set = read_test(test, self._scorer)
+            assert isinstance(scorer, ModelScorer)
+            return marginalize(scorer, weight, approximation, test_set, options)
 
 
 def _find_model(model: Any) -> pm.Model:

@@ -14,6 +14,7 @@ from pymc_bpls.model.problem import Problem
 from pymc_bpls.scoring.criteria import LAPLACE
 from pymc_bpls.scoring.results import own_error
 from pymc_bpls.selftraining.saved_run import RunTables, is_run, read_tables
+from pymc_bpls.selftraining.verdict import NO_INFORMATION
 from pymc_bpls.text.numbers import percent
 from pymc_bpls.text.summary import Summary
 
@@ -78,6 +79,9 @@ def summarise_problem(problem: Problem) -> Summary:
         f'BPLS of "{problem.name}": {len(table.labeled)} labeled rows, {len(table.candidates)} candidates, '
         f"{len(names)} classes, {problem.density.dimension} unconstrained parameters"
         f"{'' if problem.density.joint is None else ', rows that depend on each other'}",
+        "The pool can inform this model of the features: information() says how much."
+        if problem.says_of_features
+        else NO_INFORMATION,
         f"{held_out} rows are neither labeled nor candidates." if held_out else "Every row is labeled or a candidate.",
         f"Free variables: {variables}.",
         "Priors are proper." if problem.proper else "A prior is improper, so that there are no absolute values.",

@@ -189,7 +189,7 @@ def test_one_labeled_class_is_said_to_label_the_whole_pool(table):
 def test_a_class_that_nobody_labeled_is_said_beside_its_pseudo_labels():
     codes = [0, 1, 2, 1]
     history = History([{"code": code} for code in codes], [{"n_pseudo": 4}])
-    text = say_verdict(history, np.array([0, 1, 1]), np.array(["a", "b", "c"]), np.array([0.5, 0.5, 0.0]))
+    text = say_verdict(history, np.array([0, 1, 1]), np.array(["a", "b", "c"]), np.array([0.5, 0.5, 0.0]), of_features=True)
     assert "No labeled row is of class c, and 1 of 4 pseudo-labels are." in text
     assert "50% of class a, 50% of class b, 0% of class c, and 1, 2, 1 were added; 2 times" in text
 

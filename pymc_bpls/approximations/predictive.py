@@ -326,9 +326,9 @@ def _with_nodes(of_row: Callable[..., jax.Array], nodes: int) -> Callable[..., j
     return jax.vmap(at_nodes)
 
 
-def antithetic_draws(dimension: int) -> np.ndarray:
-    """Fixed standard normal draws (2·256, q): a scrambled Sobol sequence and its mirror image."""
-    points = ndtri(scipy.stats.qmc.Sobol(dimension, rng=np.random.default_rng(0)).random(_DRAWS))
+def antithetic_draws(dimension: int, n: int = _DRAWS) -> np.ndarray:
+    """Fixed standard normal draws (2 n, q), n a power of two: a scrambled Sobol sequence and its mirror image."""
+    points = ndtri(scipy.stats.qmc.Sobol(dimension, rng=np.random.default_rng(0)).random(n))
     return np.concatenate([points, -points])
 
 

@@ -25,7 +25,9 @@ from pymc_bpls.approximations.gaussian import Gaussian, trapezoid
 from pymc_bpls.approximations.predictive import antithetic_draws
 from pymc_bpls.engine import kernels
 from pymc_bpls.engine.affine_rows import AffineRows, Block
+from pymc_bpls.engine.batched_newton import Function
 from pymc_bpls.engine.engine import Engine
+from pymc_bpls.engine.marginal_rows import MarginalRows, weighted_marginal
 from pymc_bpls.engine.mode import Mode
 from pymc_bpls.engine.separable_priors import SeparablePrior
 from pymc_bpls.errors import ApproximationError
@@ -183,7 +185,15 @@ def _widest(engine: Engine, at: Moments) -> str:
 
 
 def _expectations(engine: Engine, labeled: Labeled, k: int) -> Expect:
-    """E_q of k ℓ_D + log π, by the best rule for each part."""
+    """E_q of k ℓ_D + log π, and of Σ λ_u g_u where the engine has a pool, by the best rule for each part."""
+    of_labeled = _expectations_of_labeled(engine, labeled, k)
+    if engine.marginal is None:
+        return of_labeled
+    of_pool = _by_autodiff_of_marginal(engine.marginal)
+    return lambda at: of_labeled(at) + of_pool(at)
+
+
+def _expectations_of_labeled(engine: Engine, labeled: Labeled, k: int) -> Expect:
     model = engine.affine_rows
     if model is None:
         return _by_autodiff(engine, [engine.density.labeled_rows(labeled, k)])
@@ -262,6 +272,18 @@ def expectations(
 ) -> tuple[jax.Array, ...]:
     """Expectations over a Gaussian."""
     function = kernels.log_density(structure, [(1.0, part) for part in rows], prior=True)
+    return _means(function, mean, factor, z, apart=apart)
+
+
+def marginal_expectations(
+    structure: Structure, weights: jax.Array, rows: Any, mean: jax.Array, factor: jax.Array, z: jax.Array, *, apart: bool
+) -> tuple[jax.Array, ...]:
+    """Expectations over a Gaussian of rows without labels."""
+    return _means(weighted_marginal(structure, weights, rows), mean, factor, z, apart=apart)
+
+
+def _means(function: Function, mean: jax.Array, factor: jax.Array, z: jax.Array, *, apart: bool) -> tuple[jax.Array, ...]:
+    """Of a function, its gradient and its curvature over draws."""
 
     def at(theta: jax.Array) -> tuple[jax.Array, ...]:
         curvature = -kernels.hessian_by_columns(function, theta) if apart else function.curvature(theta)
@@ -284,6 +306,18 @@ def _by_autodiff(engine: Engine, parts: Sequence[Rows]) -> Expect:
         value, gradient, curvature = engine.compiler(
             expectations, engine.density.structure, at.mean, at.factor, z, *parts, apart=engine.route.apart
         )
+        return Expectations(float(value), gradient, curvature)
+
+    return expect
+
+
+def _by_autodiff_of_marginal(marginal: MarginalRows) -> Expect:
+    """The same of rows whose labels are integrated out."""
+    q = marginal.density.dimension
+    z = antithetic_draws(q).reshape(-1, _DRAWS_AT_ONCE, q)
+
+    def expect(at: Moments) -> Expectations:
+        value, gradient, curvature = marginal.sums(marginal_expectations, at.mean, at.factor, z, apart=marginal.apart)
         return Expectations(float(value), gradient, curvature)
 
     return expect

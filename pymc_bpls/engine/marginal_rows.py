@@ -44,6 +44,10 @@ class MarginalRows:
 
     def sums(self, kernel: Kernel, *arrays: Any, **static: Any) -> Any:
         """`kernel(structure, weights, rows, *arrays, **static)` of one block of rows after the other, added up."""
+        return jax.tree.map(lambda values: values.sum(axis=0), self.by_block(kernel, *arrays, **static))
+
+    def by_block(self, kernel: Kernel, *arrays: Any, **static: Any) -> Any:
+        """The same of each block, one below the other; the last block is filled up with rows of weight 0."""
         n = len(self.rows)
         length = piece_length(n, (_FEWEST, _MOST))
         padded = np.arange(-(-max(n, 1) // length) * length).reshape(-1, length)
@@ -58,7 +62,7 @@ class MarginalRows:
             ]
             return jax.tree.map(lambda *values: np.stack(values), *parts)
 
-        return jax.tree.map(lambda values: values.sum(axis=0), map_rows(some, len(padded), (1, 1)))
+        return map_rows(some, len(padded), (1, 1))
 
 
 def weighted_marginal(structure: Structure, weights: jax.Array, rows: Any) -> Function:

@@ -80,6 +80,11 @@ class Problem:
         return found.hexdigest()[:16]
 
     @property
+    def says_of_features(self) -> bool:
+        """Whether the model, or another of its set, says anything of the features: else the pool cannot inform it."""
+        return self.class_conditional or any(problem.class_conditional for problem in self.beside)
+
+    @property
     def distribution(self) -> str:
         """What kind of random variable the target is."""
         return type(self.model[self.name].owner.op).__name__

@@ -25,7 +25,7 @@ from pymc_bpls.model.density import Parameters, held_constant
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.model.slicing import remake, rows_graph, table_graph
 from pymc_bpls.model.storing import free_name
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.table import Labeled, Unlabeled
 from pymc_bpls.montecarlo.diagnostics import effective_size, r_hat
 from pymc_bpls.text.progress import is_shown, stage
 
@@ -47,36 +47,53 @@ class Draws:
         return self.theta.reshape(-1, self.theta.shape[-1])
 
 
-def weighted_model(problem: Problem, labeled: Labeled, k: int) -> pm.Model:
-    """A model of θ alone: `shift` is θ minus the user's initial point, so that every sampler starts around that."""
+def weighted_model(problem: Problem, labeled: Labeled, k: int, pool: Unlabeled | None = None) -> pm.Model:
+    """A model of θ alone: `shift` is θ minus the user's initial point, so that every sampler starts around that.
+
+    The labels of a `pool` are integrated out.
+    """
     density = problem.density
     with pm.Model(model=None) as model:  # not part of a model that is open around the call
         shift = pm.Flat("shift", shape=density.dimension)
         theta = pt.as_tensor(density.start) + shift
-        pm.Potential("log_density", k * _log_lik(problem, labeled, theta) + _log_prior(problem, theta))
+        of_pool = 0.0 if pool is None else _log_marginal(problem, pool, theta)
+        pm.Potential("log_density", k * _log_lik(problem, labeled, theta) + of_pool + _log_prior(problem, theta))
     return model
 
 
 def _log_lik(problem: Problem, labeled: Labeled, theta: Any) -> Any:
     """Σ w_j ℓ_j over D as a PyTensor graph."""
-    density, classes = problem.density, problem.classes
+    density = problem.density
     if density.joint is not None:
         order = np.argsort(labeled.positions)
         return density.joint.log_lik_graph(theta, labeled.codes[order], labeled.positions[order])
+    return (pt.constant(labeled.weights) * _log_lik_rows(problem, labeled.positions, labeled.codes, theta)).sum()
+
+
+def _log_marginal(problem: Problem, pool: Unlabeled, theta: Any) -> Any:
+    """Σ λ_u log Σ_y exp ℓ_u(y) over the pool as a PyTensor graph."""
+    codes = [np.full(len(pool), code) for code in range(len(problem.classes))]
+    of_classes = pt.stack([_log_lik_rows(problem, pool.positions, of_class, theta) for of_class in codes])
+    return (pt.constant(pool.weights) * pm.math.logsumexp(of_classes, axis=0, keepdims=False)).sum()
+
+
+def _log_lik_rows(problem: Problem, positions: np.ndarray, codes: np.ndarray, theta: Any) -> Any:
+    """ℓ_j of rows with classes, (rows,), as a PyTensor graph."""
+    density, classes = problem.density, problem.classes
     if density.graph.sliced:
-        graph = rows_graph(problem.source, problem.log_lik, density.graph, len(labeled))
-        values = [pt.constant(data) for data in density.take(labeled.positions)]
-        labels = classes.values[labeled.codes]
+        graph = rows_graph(problem.source, problem.log_lik, density.graph, len(positions))
+        values = [pt.constant(data) for data in density.take(positions)]
+        labels = classes.values[codes]
         [rows] = remake(
             [graph.log_lik],
             {graph.theta: theta, graph.label: pt.constant(labels), **dict(zip(graph.rows, values, strict=True))},
         )
-        return (pt.constant(labeled.weights) * rows).sum()
+        return rows
     graph = table_graph(problem.source, problem.log_lik)
     labels = np.repeat(classes.values[:1], problem.source.n_rows, axis=0)
-    labels[labeled.positions] = classes.values[labeled.codes]
+    labels[positions] = classes.values[codes]
     [rows] = remake([graph.log_lik], {graph.theta: theta, graph.label: pt.constant(labels)})
-    return (pt.constant(labeled.weights) * rows[labeled.positions]).sum()
+    return rows[positions]
 
 
 def _log_prior(problem: Problem, theta: Any) -> Any:
@@ -85,11 +102,14 @@ def _log_prior(problem: Problem, theta: Any) -> Any:
     return sum(term.sum() for term in remake(terms, {whole: theta}))
 
 
-def sample(problem: Problem, labeled: Labeled, k: int, **options: Any) -> Draws:
-    """Draws from p_k by `pm.sample(**options)`, and what speaks against them; progress is told by our line."""
+def sample(problem: Problem, labeled: Labeled, k: int, *, pool: Unlabeled | None = None, **options: Any) -> Draws:
+    """Draws from p_k by `pm.sample(**options)`, and what speaks against them; progress is told by our line.
+
+    The labels of a `pool` are integrated out.
+    """
     total = options["chains"] * (options["draws"] + options["tune"])
     named = f"sampling p(D | θ){'²' if k == 2 else ''} π(θ) by NUTS"
-    with weighted_model(problem, labeled, k), _quiet(), stage(named, total) as tell:
+    with weighted_model(problem, labeled, k, pool), _quiet(), stage(named, total) as tell:
         options = {"compute_convergence_checks": False, **options, "progressbar": False}
         if is_shown() and options.get("nuts_sampler", "pymc") == "pymc":
             options.setdefault("callback", lambda **_: tell(1))

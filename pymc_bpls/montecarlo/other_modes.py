@@ -139,7 +139,11 @@ def _affordable(engine: Engine, labeled: Labeled, d: int) -> int:
 
 def unvisited_modes(engine: Engine, labeled: Labeled, k: int, draws: Weighted) -> list[str]:
     """A reason to distrust draws of p_k where a mode with mass, by Laplace's method, is nearest to none of them."""
-    search = find_modes(engine, labeled, k)
+    return missed_modes(find_modes(engine, labeled, k), draws)
+
+
+def missed_modes(search: Search, draws: Weighted) -> list[str]:
+    """The same of modes that are known."""
     modes = search.modes
     if len(modes) < 2:
         return []

@@ -140,8 +140,9 @@ def _error(smoothed: np.ndarray) -> float:
 
 
 def log_densities(engine: Engine, labeled: Labeled, theta: np.ndarray, k: int) -> np.ndarray:
-    """k ℓ_D + log π at θ (S, q)."""
-    return k * engine.log_lik_labeled(labeled, theta) + engine.log_prior(theta)
+    """k ℓ_D + log π at θ (S, q), and Σ λ_u g_u where the engine has a pool."""
+    of_pool = 0.0 if engine.marginal is None else engine.marginal.values(theta)
+    return k * engine.log_lik_labeled(labeled, theta) + engine.log_prior(theta) + of_pool
 
 
 def integrand_ks(

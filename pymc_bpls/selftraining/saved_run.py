@@ -196,7 +196,8 @@ def is_run(value: Any) -> TypeGuard[xr.DataTree]:
 
 def write_run(run: SavedRun, problem: Problem, parameters: Parameters) -> xr.DataTree:
     """A run as a tree; `parameters` are those of the model whose mode its θ is."""
-    verdict = say_verdict(run.history, run.first(0).codes, problem.classes.names, run.settings.class_balance)
+    names, shares = problem.classes.names, run.settings.class_balance
+    verdict = say_verdict(run.history, run.first(0).codes, names, shares, of_features=problem.says_of_features)
     end = {"version": VERSION, "stop_reason": run.ending.reason, "verdict": verdict}
     end |= {name: said for name, said in (("stop_kind", run.ending.kind), ("stop_rule", run.ending.rule)) if said is not None}
     theta = xr.Dataset({"mode": ("parameter", run.theta)}, coords={"parameter": list(parameters.labels)})

@@ -8,12 +8,19 @@ from pymc_bpls.selftraining.class_balance import ClassBalance
 from pymc_bpls.selftraining.history import History, won_and_lost
 from pymc_bpls.text.numbers import percent
 
+NO_INFORMATION = "This model says nothing of x: pseudo-labels add no information."
 
-def say_verdict(history: History, labeled: np.ndarray, names: np.ndarray, shares: np.ndarray | None) -> str:
-    """Whether a run helped, which classes its labeled rows (codes `labeled`) lack, and whether `shares` (K,) were kept."""
+
+def say_verdict(
+    history: History, labeled: np.ndarray, names: np.ndarray, shares: np.ndarray | None, *, of_features: bool
+) -> str:
+    """Whether a run helped, which classes its labeled rows (codes `labeled`) lack, whether `shares` (K,) were kept, and that
+    nothing is known by the pseudo-labels of a model that is not `of_features`.
+    """
     codes = np.array([step["code"] for step in history.steps], dtype=int)
     balance = "" if shares is None else _say_balance(ClassBalance(shares), codes, names)
-    sentences = _say_accuracy(history), _say_classes(labeled, codes, names), balance, _say_invented(history)
+    information = "" if of_features or not history.steps else NO_INFORMATION
+    sentences = _say_accuracy(history), information, _say_classes(labeled, codes, names), balance, _say_invented(history)
     return " ".join(filter(None, sentences))
 
 

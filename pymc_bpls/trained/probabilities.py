@@ -32,6 +32,8 @@ def class_probabilities(scorer: Scorer, trained: Trained, rows: Any, by: str | N
     if by not in (None, MODE, GAUSSIAN, DRAWS):
         raise CriterionError(f'by="{by}" is unknown. Use "{MODE}", "{GAUSSIAN}" or "{DRAWS}".')
     scorer, positions, coords = _locate(scorer, rows)
+    if trained.pooled and by in (MODE, GAUSSIAN):
+        raise CriterionError("result= has the pool's labels integrated out, and is known by its draws. Leave by= out.")
     if by is None and trained.theta is not None:
         by = DRAWS
     p = _over_draws(scorer, trained, positions) if by == DRAWS else _of_fit(scorer, trained, positions, by)

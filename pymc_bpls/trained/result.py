@@ -1,4 +1,4 @@
-"""What was trained, from any result that holds it: the labeled rows alone, a run, or a sample of the final model."""
+"""What was trained, from any result that holds it: the labeled rows alone, a run, a sample, or a posterior with a pool."""
 
 from __future__ import annotations
 
@@ -36,6 +36,8 @@ class Trained:
         Where to look for the mode from.
     theta : ndarray, shape (chain, draw, q), or None
         Draws from p(θ | D).
+    pooled : bool
+        Whether the labels of the pool are integrated out of them, so that D alone does not make them again.
     """
 
     labeled: Labeled
@@ -44,6 +46,7 @@ class Trained:
     approximation: str = LAPLACE
     start: np.ndarray | None = None
     theta: np.ndarray | None = None
+    pooled: bool = False
 
     @property
     def centre_of(self) -> str | None:
@@ -62,7 +65,8 @@ class Trained:
 
 
 def read_trained(result: Any, problem: Problem) -> Trained:
-    """What a result was trained on: of None the labeled rows alone, of what `self_train`, `resume` or `sample` returned.
+    """What a result was trained on: of None the labeled rows alone, of what `self_train`, `resume`, `sample` or
+    `marginalize` returned.
 
     Raises
     ------
@@ -121,4 +125,5 @@ def _of_sample(draws: xr.Dataset, rows: xr.Dataset, problem: Problem) -> Trained
         approximation=str(draws.attrs["approximation"]),
         start=theta.mean(axis=(0, 1)),
         theta=theta,
+        pooled=bool(draws.attrs.get("pooled", 0)),
     )

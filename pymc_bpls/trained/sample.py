@@ -58,8 +58,13 @@ class Sampling:
 
     def draw(self, scorer: ModelScorer, trained: Trained, rng: np.random.Generator) -> Draws:
         """Draws of θ from p(θ | D), or from q ≈ p(θ | D)."""
+        if trained.pooled:
+            raise CriterionError(
+                "result= has the pool's labels integrated out, and holds the draws that there are. "
+                'Use marginalize(approximation="nuts") for more of them.'
+            )
         if self.method == "nuts":
-            size = {"draws": self.draws, "tune": self.tune, "chains": self.chains}
+            size: dict[str, Any] = {"draws": self.draws, "tune": self.tune, "chains": self.chains}
             seed = int(rng.integers(2**31))
             return sample(scorer.problem, trained.labeled, 1, random_seed=seed, **size, **self.options)
         fit = scorer.fit(trained.labeled, trained.start, trained.centre_of)
@@ -89,11 +94,11 @@ def sample_final(scorer: ModelScorer, trained: Trained, sampling: Sampling, rng:
     }
     groups = {
         "posterior": _named(problem, run.theta).assign_attrs(attrs),
-        THETA: _unconstrained(problem, trained, run.theta),
+        THETA: draws_of_theta(problem, trained, run.theta),
         **({"sample_stats": run.sample_stats} if run.sample_stats.variables else {}),
         **(_of_labeled(scorer, trained, run.theta, rng) if problem.density.joint is None else {}),
         "predictions": _predictions(scorer, trained, run.flat),
-        ROWS: _rows(problem, trained),
+        ROWS: rows_of(problem, trained),
     }
     return _container({name: held for name, held in groups.items() if held.variables})
 
@@ -115,10 +120,12 @@ def _named(problem: Problem, theta: np.ndarray) -> xr.Dataset:
     return xr.merge([free, named_draws(derived, theta)], compat="override") if derived.variables else free
 
 
-def _unconstrained(problem: Problem, trained: Trained, theta: np.ndarray) -> xr.Dataset:
+def draws_of_theta(problem: Problem, trained: Trained, theta: np.ndarray) -> xr.Dataset:
+    """Draws θ (chain, draw, q) as `read_trained` reads them."""
     labels = list(problem.density.parameters.labels)
     coords = {"chain": np.arange(len(theta)), "draw": np.arange(theta.shape[1]), "parameter": labels}
-    attrs = {"table": problem.fingerprint, "approximation": trained.approximation, "test_rows": trained.test}
+    attrs: dict[str, Any] = {"table": problem.fingerprint, "approximation": trained.approximation}
+    attrs |= {"test_rows": trained.test, "pooled": int(trained.pooled)}
     return xr.Dataset({"theta": (("chain", "draw", "parameter"), theta)}, coords, attrs)
 
 
@@ -163,7 +170,8 @@ def _predictions(scorer: ModelScorer, trained: Trained, theta: np.ndarray) -> xr
     )
 
 
-def _rows(problem: Problem, trained: Trained) -> xr.Dataset:
+def rows_of(problem: Problem, trained: Trained) -> xr.Dataset:
+    """D as `read_trained` reads it."""
     D = trained.labeled
     return xr.Dataset(
         {

@@ -1,0 +1,186 @@
+"""What a pool can tell a model, before anything is trained on it.
+
+With ℓ_u(y; θ) the log-likelihood of row u with class y, the row without its label says g_u(θ) = log Σ_y exp ℓ_u(y; θ).
+
+- In a model of y given x, Σ_y p(y | x, θ) = 1, so that g_u ≡ 0 and p(θ | D, pool) = p(θ | D): the pool cannot inform it.
+- In a class-conditional model, p(y) p(x | y), the gradients of g_u are the scores of the row's features, and with Σ_D the
+  posterior covariance given D, Ī = Σ_u E[∇g_u ∇g_u'] and J̄ = Σ_u E Σ_y p(y | x_u, θ) ∇ℓ_u(y) ∇ℓ_u(y)',
+
+      nats = ½ log det(I + Σ_D Ī),      equivalent labels = m tr(Σ_D Ī) / tr(Σ_D J̄) ≤ m,
+
+  the information that m rows bring about θ [1]_, if the model is right, and how many labeled ones would bring as much [2]_.
+
+References
+----------
+.. [1] Lindley, D. V. (1956). On a measure of the information provided by an experiment. Annals of Mathematical Statistics 27,
+   986-1005. https://doi.org/10.1214/aoms/1177728069
+.. [2] Castelli, V. and Cover, T. M. (1996). The relative value of labeled and unlabeled samples in pattern recognition with an
+   unknown mixing parameter. IEEE Transactions on Information Theory 42, 2102-2117. https://doi.org/10.1109/18.556600
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.predictive import antithetic_draws
+from pymc_bpls.engine.engine import Engine
+from pymc_bpls.engine.marginal_rows import MarginalRows
+from pymc_bpls.errors import ModelError
+from pymc_bpls.model.problem import Problem
+from pymc_bpls.model.structure import Structure
+from pymc_bpls.model.table import Unlabeled
+from pymc_bpls.scoring.fitted import ModelFit
+from pymc_bpls.text.summary import Summary
+
+_DRAWS = 64
+_OFF = 1e-5
+_NOTHING = 1e-9
+CANNOT = (
+    "The pool cannot inform this model: it says nothing of the features, so that the posterior given labels and pool is that "
+    "given the labels alone. Pseudo-labels add no information."
+)
+
+
+@dataclass(frozen=True, repr=False)
+class Information:
+    """What the pool can tell the model about its parameters; `print` it first.
+
+    Attributes
+    ----------
+    informative : bool
+        Whether it can tell anything.
+    nats : float
+        By how much the posterior would narrow, ½ log det(I + Σ_D Ī), if the model is right.
+    equivalent_labels : float
+        How many labeled rows would bring as much; at most the number of candidates.
+    rows : xarray.Dataset
+        Over `candidate`: `nats`, what the row brings by itself to first order, ½ tr(Σ_D E[∇g ∇g']), and `nats_with_label`, what
+        it would bring with its label.
+    verdict : str
+
+    See Also
+    --------
+    BPLS.information : makes it.
+    """
+
+    informative: bool
+    nats: float
+    equivalent_labels: float
+    rows: xr.Dataset
+    verdict: str
+
+    def __str__(self) -> str:
+        return self.verdict
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return Summary([self.verdict], pd.DataFrame())._repr_html_()
+
+
+def find_information(problem: Problem, fit: ModelFit) -> Information:
+    """What the candidates can tell beyond D, by draws of the Gaussian at the `fit` on D.
+
+    Raises
+    ------
+    ModelError
+        Likelihoods do not add up to 1 over the classes of a model of y given x, or rows depend on each other.
+    """
+    candidates = problem.table.candidates
+    if problem.density.joint is not None:
+        if problem.class_conditional:
+            raise ModelError(
+                f'Rows of "{problem.name}" depend on each other, so that their labels cannot be integrated out one by one. '
+                "Declare features that are independent given the labels."
+            )
+        nothing = np.zeros(len(candidates))
+        return _told(problem, 0.0, 0.0, nothing, nothing)
+    q = Gaussian.at_mode(fit.mode).in_theta
+    information, of_row, with_label, largest = _scores(fit.engine, q, candidates)
+    if not problem.class_conditional:
+        _check_sums(problem, largest)
+        return _told(problem, 0.0, 0.0, 0.0 * of_row, 0.5 * with_label)
+    nats = 0.5 * float(np.linalg.slogdet(np.eye(len(information)) + information)[1])
+    labels = len(candidates) * of_row.sum() / with_label.sum() if nats > _NOTHING else 0.0
+    return _told(problem, nats, float(labels), 0.5 * of_row, 0.5 * with_label)
+
+
+def _scores(engine: Engine, q: Gaussian, positions: np.ndarray) -> tuple[np.ndarray, ...]:
+    """L'ĪL with Σ_D = LL', tr(Σ_D E[∇g_u ∇g_u']) and tr(Σ_D E Σ_y p ∇ℓ ∇ℓ') of each row, and its largest |g_u|."""
+    rows = MarginalRows(engine.density, engine.compiler, Unlabeled(positions, np.ones(len(positions))))
+    draws = q.mean + antithetic_draws(len(q.mean), _DRAWS) @ q.factor.T
+    information, *of_rows = rows.by_block(row_scores, draws, q.factor)
+    return (information.sum(axis=0), *(values.ravel()[: len(positions)] for values in of_rows))
+
+
+def row_scores(
+    structure: Structure, weights: jax.Array, rows: Any, draws: jax.Array, factor: jax.Array
+) -> tuple[jax.Array, ...]:
+    """Scores of rows without labels."""
+    codes = jnp.arange(len(structure.class_values))
+
+    def of_row(theta: jax.Array, row: Any) -> tuple[jax.Array, ...]:
+        def log_lik(theta: jax.Array) -> jax.Array:
+            return jax.vmap(structure.log_lik_row, in_axes=(None, 0, None))(theta, codes, row)
+
+        values = log_lik(theta)
+        p = jax.nn.softmax(values)[:, None]
+        slopes = jnp.where(p > 0, jax.jacrev(log_lik)(theta) @ factor, 0.0)
+        return (p * slopes).sum(axis=0), (p * slopes**2).sum(), jnp.abs(jax.nn.logsumexp(values))
+
+    def step(total: Any, theta: jax.Array) -> tuple[Any, None]:
+        scores, with_label, size = jax.vmap(of_row, in_axes=(None, 0))(theta, rows)
+        information, own, labels, largest = total
+        weighted = weights[:, None] * scores
+        total = (
+            information + weighted.T @ scores,
+            own + (scores**2).sum(axis=1),
+            labels + with_label,
+            jnp.maximum(largest, size),
+        )
+        return total, None
+
+    q, n = factor.shape[0], weights.shape[0]
+    zero = jnp.zeros(n)
+    information, own, labels, largest = jax.lax.scan(step, (jnp.zeros((q, q)), zero, zero, zero), draws)[0]
+    return information / len(draws), own / len(draws), labels / len(draws), largest
+
+
+def _check_sums(problem: Problem, largest: np.ndarray) -> None:
+    """Refuse a model of y given x whose likelihoods do not add up to 1."""
+    off = np.flatnonzero(largest > _OFF)
+    if off.size:
+        raise ModelError(
+            f'The likelihood of "{problem.name}" does not add up to 1 over its classes (log sum {largest[off[0]]:.3g} in row '
+            f"{problem.table.candidates[off[0]]}), so that rows without a label mean nothing. Declare probabilities of classes."
+        )
+
+
+def _told(problem: Problem, nats: float, labels: float, of_row: np.ndarray, with_label: np.ndarray) -> Information:
+    candidates = problem.table.candidates
+    rows = xr.Dataset(
+        {"nats": ("candidate", of_row), "nats_with_label": ("candidate", with_label)},
+        coords=problem.coords(candidates, np.zeros(len(candidates), dtype=int)),
+    )
+    informative = nats > _NOTHING
+    return Information(informative, nats, labels, rows, _say(problem, informative, nats, labels))
+
+
+def _say(problem: Problem, informative: bool, nats: float, labels: float) -> str:
+    if not problem.class_conditional:
+        return CANNOT
+    m = len(problem.table.candidates)
+    if not informative:
+        return f"The pool tells this model nothing: what it says of the features of {m} rows does not depend on its parameters."
+    return (
+        f"The pool of {m} rows is worth about {labels:.2g} labels ({nats:.2g} nats), if the model of the features is right. "
+        "marginalize() takes it in; a wrong model of the features can lose by it, more with more rows."
+    )

@@ -1,0 +1,176 @@
+"""Integrate the labels of the pool out, judge the model by test rows beside the supervised one, and keep what it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_bpls.errors import ModelError, RowError
+from pymc_bpls.model.problem import Problem
+from pymc_bpls.model.storing import as_tree
+from pymc_bpls.model.table import Unlabeled
+from pymc_bpls.montecarlo.nuts import named_draws
+from pymc_bpls.pool.information import find_information
+from pymc_bpls.pool.posterior import FITS, Posterior, Target, find_target
+from pymc_bpls.pool.verdict import say_verdict
+from pymc_bpls.scoring.one_model import ModelScorer
+from pymc_bpls.selftraining.held_out import HeldOut
+from pymc_bpls.selftraining.history import won_and_lost
+from pymc_bpls.text.progress import stage
+from pymc_bpls.trained.draws import probabilities_over_draws
+from pymc_bpls.trained.result import ROWS, THETA, Trained
+from pymc_bpls.trained.sample import draws_of_theta, rows_of
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How a model predicts the test rows: which of them right (t,), and the mean log probability of their classes."""
+
+    right: np.ndarray
+    log_score: float
+
+    @classmethod
+    def by(cls, p: np.ndarray, codes: np.ndarray) -> Judged:
+        """Class probabilities (t, K) of rows with classes `codes`."""
+        with np.errstate(divide="ignore"):
+            log_p = np.log(p[np.arange(len(codes)), codes])
+        return cls(p.argmax(axis=1) == codes, float(log_p.mean()))
+
+
+def marginalize(
+    scorer: ModelScorer, weight: float, approximation: str, test: HeldOut | None, options: Mapping[str, Any]
+) -> xr.DataTree:
+    """The posterior given D and the candidates that are no test rows, with what it says of them.
+
+    `scorer` is on the table with the test rows; `options` are those of `pm.sample`.
+
+    Raises
+    ------
+    ModelError
+        Rows of the model depend on each other.
+    ModeError
+        There is no mode.
+    """
+    problem = scorer.problem
+    if problem.density.joint is not None:
+        raise ModelError(
+            f'Rows of "{problem.name}" depend on each other, so that their labels cannot be integrated out one by one. '
+            "Use self_train, or declare rows that are independent given the parameters."
+        )
+    table = problem.table if test is None else problem.table.without(test.positions)
+    labeled, candidates = problem.labeled, table.candidates
+    if not len(candidates):
+        raise RowError("test= names every candidate, so that no row is left to integrate out. Leave some of them in the pool.")
+    fit = scorer.fit(labeled, centre_of="vi")
+    information = find_information(replace(problem, table=table), fit)
+    engine = replace(fit.engine, pool=Unlabeled(candidates, np.full(len(candidates), float(weight))))
+    target = find_target(problem, engine, labeled, fit.mode)
+    posterior = FITS[approximation](target, options)
+    with stage("probabilities of the pool"):
+        p, sd = probabilities_over_draws(scorer, labeled, posterior.flat, candidates)
+    judged = None
+    if test is not None:
+        supervised = FITS[approximation](find_target(problem, fit.engine, labeled, fit.mode), options)
+        flat = (supervised.flat, posterior.flat)
+        tested = [probabilities_over_draws(scorer, labeled, theta, test.positions)[0] for theta in flat]
+        judged = [Judged.by(each, test.codes) for each in tested]
+    in_table = np.empty(0, dtype=int) if test is None else test.positions[test.positions < problem.source.n_rows]
+    trained = Trained(labeled, np.zeros(len(labeled), dtype=int), in_table, approximation, pooled=True)
+    right = None if judged is None else [each.right for each in judged]
+    attrs = {
+        "approximation": approximation,
+        "weight": float(weight),
+        "n_pool": len(candidates),
+        "modes": len(target.search.modes),
+        "mode_share": float(target.search.mass[0]),
+        "nats": information.nats,
+        "equivalent_labels": information.equivalent_labels,
+        "table": problem.fingerprint,
+        "reliable": int(not posterior.reasons),
+        "reasons": list(posterior.reasons),
+        "verdict": say_verdict(information, right, posterior.reasons, weight),
+    }
+    known = {"pareto_k": posterior.pareto_k, "log_z": posterior.log_z if problem.proper else None}
+    attrs |= {name: value for name, value in known.items() if value is not None}
+    return as_tree(
+        {
+            "/": xr.Dataset(attrs=attrs),
+            "/labels": _labels(problem, candidates, p, sd),
+            **_posterior_groups(problem, posterior),
+            THETA: draws_of_theta(problem, trained, posterior.theta),
+            ROWS: rows_of(problem, trained),
+            "/modes": _modes(target),
+            **({} if judged is None or test is None else _test_groups(problem, test, judged, len(candidates))),
+        }
+    )
+
+
+def _labels(problem: Problem, candidates: np.ndarray, p: np.ndarray, sd: np.ndarray) -> xr.Dataset:
+    """Class probabilities of the candidates with their spread, and the most probable class."""
+    names = problem.classes.names
+    codes = p.argmax(axis=1)
+    coords = {"class": names, **problem.coords(candidates, codes)}
+    return xr.Dataset(
+        {
+            "probability": (("candidate", "class"), p, {"description": "posterior mean of the probability"}),
+            "probability_sd": (("candidate", "class"), sd, {"description": "its posterior standard deviation"}),
+            "label": ("candidate", names[codes], {"description": "the most probable class"}),
+        },
+        coords=coords,
+    )
+
+
+def _posterior_groups(problem: Problem, posterior: Posterior) -> dict[str, xr.Dataset]:
+    """Named draws of NUTS with its statistics, or the centre of a Gaussian by name, with θ and its covariance."""
+    parameters = problem.density.parameters
+    names = list(parameters.labels)
+    if posterior.gaussian is None:
+        stats = xr.Dataset() if posterior.sample_stats is None else posterior.sample_stats
+        return {"/posterior": named_draws(parameters, posterior.theta), "/sample_stats": stats}
+    gaussian = xr.Dataset(
+        {
+            "mode": ("parameter", posterior.gaussian.mean),
+            "covariance": (("parameter", "parameter_bis"), posterior.gaussian.covariance),
+        },
+        coords={"parameter": names, "parameter_bis": names},
+    )
+    return {"/final": parameters.named(posterior.gaussian.mean), "/unconstrained": gaussian}
+
+
+def _modes(target: Target) -> xr.Dataset:
+    """Every mode that was found: θ, and its share of the mass by Laplace's method."""
+    return xr.Dataset(
+        {
+            "theta": (("mode", "parameter"), np.array([mode.theta for mode in target.search.modes])),
+            "share": ("mode", target.search.mass),
+            "log_integral": ("mode", np.array([mode.log_integral for mode in target.search.modes])),
+        },
+        coords={"parameter": list(target.problem.density.parameters.labels)},
+    )
+
+
+def _test_groups(problem: Problem, test: HeldOut, judged: list[Judged], m: int) -> dict[str, xr.Dataset]:
+    """The supervised model (`n_pseudo` 0) and this one (the pool's size) by the test rows, as a run has its first and last."""
+    counts = np.array([won_and_lost(judged[0].right, each.right) for each in judged])
+    curve = xr.Dataset(
+        {
+            "accuracy": ("n_pseudo", np.array([each.right.mean() for each in judged])),
+            "log_score": ("n_pseudo", np.array([each.log_score for each in judged])),
+            "won": ("n_pseudo", counts[:, 0]),
+            "lost": ("n_pseudo", counts[:, 1]),
+        },
+        coords={"n_pseudo": [0, m]},
+    )
+    rows = xr.Dataset(
+        {
+            "label": ("row", problem.classes.names[test.codes]),
+            "right_before": ("row", judged[0].right),
+            "right_after": ("row", judged[1].right),
+        },
+        coords={"row": test.positions, **test.names_in(problem).coords("row")},
+    )
+    return {"/curve": curve, "/test": rows}

@@ -1,0 +1,332 @@
+"""The posterior with the pool's labels integrated out, against enumeration, quadrature, EM and pymc-extras."""
+
+import itertools
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+import zoo
+from scipy.special import expit, log_softmax, logsumexp, softmax
+from scipy.stats import norm
+
+import pymc_bpls as bpls
+from pymc_bpls.model.table import Unlabeled
+from pymc_bpls.montecarlo.nuts import weighted_model
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*is a Beta-Binomial of one trial:pymc_bpls.BPLSWarning")
+QUIET = {"progressbar": False}
+
+# x | y ~ N(±shift, 1) with classes of shares .6 and .4: 6 labeled rows, 8 candidates, 10 test rows
+_rng = np.random.default_rng(5)
+TRUTH = (_rng.random(24) < 0.4).astype(int)
+TRUTH[:2] = 0, 1
+X = _rng.normal(1.0 * (2 * TRUTH - 1), 1)
+LABELED, POOL, TEST = np.arange(6), np.arange(6, 14), np.arange(14, 24)
+GRID = np.linspace(-6, 8, 28001)
+
+# three classes, two features, 8 labeled rows and 5 others
+CLASSES = np.array([0, 1, 2, 0, 1, 2, 0, 1, -1, -1, -1, -1, -1])
+FEATURES = np.random.default_rng(8).normal(size=(13, 2)) + np.array([[0, 0], [2, 1], [0, 2]])[np.arange(13) % 3]
+SHARE = np.array([0.5, 0.3, 0.2])
+
+
+def declare_line(x, y):
+    with pm.Model() as model:
+        shift = pm.Normal("shift", 0, 2)
+        label = pm.Bernoulli("label", 0.4, observed=y)
+        pm.Normal("x", shift * (2 * label - 1), 1, observed=x)
+    return bpls.BPLS(model, target="label")
+
+
+@pytest.fixture(scope="module")
+def line():
+    return declare_line(X, np.where(np.arange(24) < 6, TRUTH, -1))
+
+
+@pytest.fixture(scope="module")
+def clusters():
+    with pm.Model() as model:
+        mean = pm.Normal("mean", 0, 1, shape=(3, 2))
+        log_scale = pm.Normal("log_scale", 0, 1, shape=2)
+        label = pm.Categorical("label", p=SHARE, observed=CLASSES)
+        pm.Normal("x", mean[label], pm.math.exp(log_scale), observed=FEATURES)
+    return bpls.BPLS(model, target="label")
+
+
+def log_lik_of_line(x, shift):
+    """ℓ of rows, classes and shifts."""
+    return np.log([0.6, 0.4])[:, None] + norm.logpdf(x[:, None, None], np.array([-1, 1])[:, None] * shift, 1)
+
+
+def quadrature(rows, weight=1.0):
+    """On the grid: the posterior's probabilities, with the labels of `rows` integrated out."""
+    known = log_lik_of_line(X[LABELED], GRID)[LABELED, TRUTH[LABELED]].sum(0)
+    log_p = norm.logpdf(GRID, 0, 2) + known + weight * logsumexp(log_lik_of_line(X[rows], GRID), axis=1).sum(0)
+    return softmax(log_p)
+
+
+def moments(p, values=GRID):
+    mean = values @ p
+    return mean, np.sqrt(values**2 @ p - mean**2)
+
+
+def pooled(pls, weight=1.0, rows=None):
+    candidates = pls.scorer.problem.table.candidates if rows is None else rows
+    return replace(pls.engine, pool=Unlabeled(candidates, np.full(len(candidates), weight)))
+
+
+def log_density_of_clusters(theta, labels):
+    """log π plus ℓ of all rows with `labels`."""
+    mean, log_scale = theta[:6].reshape(3, 2), theta[6:]
+    log_prior = norm.logpdf(mean, 0, 1).sum() + norm.logpdf(log_scale, 0, 1).sum()
+    return log_prior + (np.log(SHARE[labels]) + norm.logpdf(FEATURES, mean[labels], np.exp(log_scale)).sum(1)).sum()
+
+
+def test_the_density_is_the_sum_over_all_label_vectors(clusters):
+    at = pooled(clusters).derivatives(clusters.labeled)
+    vectors = [np.r_[CLASSES[:8], labels] for labels in itertools.product(range(3), repeat=5)]
+    rng = np.random.default_rng(0)
+    for theta in clusters.engine.density.start + 0.7 * rng.normal(size=(3, 8)):
+        expected = logsumexp([log_density_of_clusters(theta, labels) for labels in vectors])
+        np.testing.assert_allclose(at(theta)[0], expected, rtol=0, atol=1e-10)
+
+
+def test_gradient_and_curvature_are_differences_of_the_density(clusters):
+    at, theta = pooled(clusters, 0.7).derivatives(clusters.labeled), clusters.engine.density.start + 0.3
+    for i in range(len(theta)):
+        step = 1e-5 * np.eye(len(theta))[i]
+        above, below = at(theta + step), at(theta - step)
+        np.testing.assert_allclose(at(theta)[1][i], (above[0] - below[0]) / 2e-5, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(at(theta)[2][i], -(above[1] - below[1]) / 2e-5, rtol=1e-6, atol=1e-6)
+
+
+def test_the_density_that_nuts_samples_is_the_same(clusters):
+    engine = pooled(clusters, 0.5)
+    model = weighted_model(clusters.scorer.problem, clusters.labeled, 1, engine.pool)
+    log_density, at = model.compile_logp(), engine.derivatives(clusters.labeled)
+    for shift in 0.5 * np.random.default_rng(1).normal(size=(3, 8)):
+        expected = at(engine.density.start + shift)[0]
+        np.testing.assert_allclose(log_density({"shift": shift}), expected, rtol=0, atol=1e-8)
+
+
+def test_the_density_is_that_of_pymc_extras(clusters):
+    """Values of its `marginalize` on the same model declared in two blocks, by tests/data/marginal_by_pymc_extras.py."""
+    kept = json.loads((Path(__file__).parent / "data" / "marginal_by_pymc_extras.json").read_text())
+    np.testing.assert_allclose(kept["features"], FEATURES, rtol=0, atol=1e-12)
+    at = pooled(clusters).derivatives(clusters.labeled)
+    for theta, value in zip(kept["theta"], kept["log_density"], strict=True):
+        np.testing.assert_allclose(at(np.array(theta))[0], value, rtol=0, atol=1e-8)
+
+
+def expectation_maximisation(x, labels):
+    """Semi-supervised Gaussian classification with a variance of each class and feature; labels of −1 are unknown."""
+    known = labels >= 0
+    weight = np.where(known[:, None], labels[:, None] == np.arange(2), 0.5)
+    weight[~known] = softmax(-((x[~known, None] - np.array([x[labels == k].mean(0) for k in (0, 1)])) ** 2).sum(2), axis=1)
+    last = -np.inf
+    while True:
+        total = weight.sum(0)
+        share, mean = total / total.sum(), weight.T @ x / total[:, None]
+        variance = np.stack([weight[:, k] @ (x - mean[k]) ** 2 / total[k] for k in (0, 1)])
+        log_p = np.log(share) + norm.logpdf(x[:, None], mean, np.sqrt(variance)).sum(2)
+        value = log_p[known, labels[known]].sum() + logsumexp(log_p[~known], axis=1).sum()
+        if value - last < 1e-12:
+            return share, mean, np.sqrt(variance), value
+        weight[~known], last = softmax(log_p[~known], axis=1), value
+
+
+def test_the_mode_under_flat_priors_is_that_of_expectation_maximisation():
+    rng = np.random.default_rng(4)
+    truth = np.arange(60) % 2
+    x = rng.normal(size=(60, 2)) * np.where(truth == 1, 1.5, 0.8)[:, None] + np.where(truth == 1, 1.2, -1.2)[:, None]
+    labels = np.where(np.arange(60) < 12, truth, -1)
+    with pm.Model() as model:
+        log_odds, mean, log_scale = pm.Flat("log_odds"), pm.Flat("mean", shape=(2, 2)), pm.Flat("log_scale", shape=(2, 2))
+        label = pm.Bernoulli("label", logit_p=log_odds * np.ones(60), observed=labels)
+        pm.Normal("x", mean[label], pm.math.exp(log_scale[label]), observed=x)
+    pls = bpls.BPLS(model, target="label")
+    share, means, scales, value = expectation_maximisation(x, labels)
+    final = pls.marginalize(**QUIET)["final"]
+    np.testing.assert_allclose(expit(final.log_odds), share[1], atol=1e-5)
+    np.testing.assert_allclose(final["mean"], means, atol=1e-5)
+    np.testing.assert_allclose(np.exp(final.log_scale), scales, atol=1e-5)
+    theta = np.r_[np.log(share[1] / share[0]), means.ravel(), np.log(scales).ravel()]
+    np.testing.assert_allclose(pooled(pls).derivatives(pls.labeled)(theta)[0], value, atol=1e-9)
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.3])
+def test_laplace_is_the_mode_and_curvature_of_quadrature(line, weight):
+    tree = line.marginalize(weight, test=(TEST, TRUTH[TEST]), **QUIET)
+    log_p = np.log(quadrature(POOL, weight))
+    top = int(log_p.argmax())
+    a, b, _ = np.polyfit(GRID[top - 40 : top + 41], log_p[top - 40 : top + 41], 2)
+    np.testing.assert_allclose(tree["final"]["shift"], -b / (2 * a), atol=1e-3)
+    np.testing.assert_allclose(tree["unconstrained"].covariance, -1 / (2 * a), rtol=2e-3)
+    assert tree.attrs["weight"] == weight and tree.attrs["n_pool"] == 8
+
+
+@pytest.mark.parametrize(
+    ("approximation", "atol"), [("laplace", 0.06), ("vi", 0.02), pytest.param("nuts", 0.03, marks=pytest.mark.slow)]
+)
+def test_approximations_are_near_quadrature(line, approximation, atol):
+    options = {"draws": 2000, "random_seed": 0} if approximation == "nuts" else {}
+    tree = line.marginalize(approximation=approximation, test=(TEST, TRUTH[TEST]), **options, **QUIET)
+    p = quadrature(POOL)
+    mean, sd = moments(p)
+    if approximation == "nuts":
+        shift = tree["posterior"]["shift"].to_numpy()
+        assert shift.shape == (4, 2000)
+        found = shift.mean(), shift.std()
+    else:
+        found = float(tree["final"]["shift"]), float(np.sqrt(tree["unconstrained"].covariance[0, 0]))
+    np.testing.assert_allclose(found, (mean, sd), atol=atol)
+    probability = softmax(log_lik_of_line(X[POOL], GRID), axis=1)[:, 1]
+    expected = np.array([moments(p, each) for each in probability])
+    np.testing.assert_allclose(tree["labels"].probability.sel({"class": 1}), expected[:, 0], atol=atol / 2)
+    np.testing.assert_allclose(tree["labels"].probability_sd.sel({"class": 1}), expected[:, 1], atol=atol / 2)
+    assert tree.attrs["reliable"] and tree.attrs["modes"] == 1
+
+
+def test_the_integral_is_that_of_quadrature(line):
+    known = log_lik_of_line(X[LABELED], GRID)[LABELED, TRUTH[LABELED]].sum(0)
+    log_p = norm.logpdf(GRID, 0, 2) + known + logsumexp(log_lik_of_line(X[POOL], GRID), axis=1).sum(0)
+    expected = logsumexp(log_p) + np.log(GRID[1] - GRID[0])
+    tree = line.marginalize(approximation="vi", test=(TEST, TRUTH[TEST]), **QUIET)
+    np.testing.assert_allclose(tree.attrs["log_z"], expected, atol=0.01)
+
+
+def test_the_curve_has_the_supervised_model_first(line):
+    tree = line.marginalize(test=(TEST, TRUTH[TEST]), **QUIET)
+    curve = tree["curve"]
+    assert curve["n_pseudo"].to_numpy().tolist() == [0, 8] and not np.isin(TEST, tree["labels"]["candidate"]).any()
+    log_p = log_softmax(log_lik_of_line(X[TEST], GRID), axis=1)[np.arange(10), TRUTH[TEST]]
+    for place, p in enumerate((quadrature(np.arange(0)), quadrature(POOL))):
+        np.testing.assert_allclose(curve["log_score"][place], np.log(np.exp(log_p) @ p).mean(), atol=0.03)
+    right = tree["test"]["right_before"].to_numpy(), tree["test"]["right_after"].to_numpy()
+    np.testing.assert_allclose(curve["accuracy"], [each.mean() for each in right])
+    assert "with the pool's labels integrated out" in tree.attrs["verdict"]
+    assert "is unknown" in line.marginalize(**QUIET).attrs["verdict"]
+
+
+def test_several_modes_are_found_with_their_masses():
+    """Labels that say next to nothing of the sign, and a pool that says ±3."""
+    x = np.r_[0.05, -0.02, np.tile([-3.0, 3.0], 8) + 0.2 * np.linspace(-1, 1, 16)]
+    pls = declare_line(x, np.r_[1, 0, np.full(16, -1)])
+    tree = pls.marginalize(**QUIET)
+    share = tree["modes"]["share"].to_numpy()
+    known = log_lik_of_line(x[:2], GRID)[[0, 1], [1, 0]].sum(0)
+    grid = np.linspace(-8, 8, 16001)
+    known = log_lik_of_line(x[:2], grid)[[0, 1], [1, 0]].sum(0)
+    p = softmax(norm.logpdf(grid, 0, 2) + known + logsumexp(log_lik_of_line(x[2:], grid), axis=1).sum(0))
+    masses = np.sort([p[grid > 0].sum(), p[grid < 0].sum()])[::-1]
+    assert tree.attrs["modes"] == 2 and masses[1] > 0.2
+    np.testing.assert_allclose(share, masses, atol=0.01)
+    assert not tree.attrs["reliable"] and "2 modes were found" in tree.attrs["verdict"]
+    assert np.sign(tree["final"]["shift"]) == (1 if p[grid > 0].sum() > 0.5 else -1)
+
+
+OF_LABELS = [name for name in zoo.ACCEPTED if name != "class_conditional_gaussian"]
+FAST = ("logistic", "softmax_of_logit_p")
+
+
+@pytest.mark.filterwarnings("ignore:.*modes of the posterior were found:pymc_bpls.BPLSWarning")
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in FAST else pytest.mark.slow) for name in OF_LABELS])
+def test_a_model_of_labels_given_features_has_the_supervised_posterior(name):
+    kind = zoo.ACCEPTED[name]
+    pls = bpls.BPLS(kind.table(), **kind.options)
+    supervised, with_pool = pls.engine.derivatives(pls.labeled), pooled(pls).derivatives(pls.labeled)
+    start = pls.engine.fit(pls.labeled).theta
+    for theta in start + 0.3 * np.random.default_rng(0).normal(size=(3, len(start))):
+        for first, second in zip(supervised(theta), with_pool(theta), strict=True):
+            np.testing.assert_allclose(first, second, rtol=1e-10, atol=1e-10)
+    if name == "logistic":
+        tree = pls.marginalize(test=(zoo.CANDIDATES[:3], kind.labels[zoo.CANDIDATES[:3]]), **QUIET)
+        np.testing.assert_allclose(tree["unconstrained"]["mode"], start, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(tree["curve"]["log_score"][0], tree["curve"]["log_score"][1], atol=1e-10)
+        assert "The pool cannot inform this model" in tree.attrs["verdict"] and tree.attrs["nats"] == 0
+
+
+def test_a_result_is_kept_in_a_file_with_the_users_index(tmp_path):
+    with pm.Model() as model:
+        shift = pm.Normal("shift", 0, 2)
+        label = pm.Bernoulli("label", 0.4, observed=np.where(np.arange(24) < 6, TRUTH, -1))
+        pm.Normal("x", shift * (2 * label - 1), 1, observed=X)
+    names = [f"row {i}" for i in range(24)]
+    pls = bpls.BPLS(model, target="label", classes=["low", "high"], index=names)
+    tree = pls.marginalize(test=(TEST, np.array(["low", "high"])[TRUTH[TEST]]), **QUIET)
+    bpls.save(tree, tmp_path / "pool.nc")
+    with xr.open_datatree(tmp_path / "pool.nc") as again:
+        assert bpls.read_index(again["labels"].to_dataset()).tolist() == names[6:14]
+        assert set(again["labels"]["label"].to_numpy()) <= {"low", "high"}
+        assert again.attrs["verdict"] == tree.attrs["verdict"]
+
+
+def test_any_rows_are_predicted_by_its_draws(line):
+    tree = line.marginalize(test=(TEST, TRUTH[TEST]), **QUIET)
+    p = line.predict_proba(POOL, result=tree)
+    np.testing.assert_allclose(p, tree["labels"].probability, atol=1e-12)
+    log_p = np.log(line.predict_proba(TEST, result=tree).to_numpy()[np.arange(10), TRUTH[TEST]])
+    np.testing.assert_allclose(log_p.mean(), tree["curve"].log_score[1], atol=1e-12)
+    with pytest.raises(bpls.CriterionError, match=r"labels integrated out.*Leave by= out"):
+        line.predict_proba(POOL, result=tree, by="mode")
+    with pytest.raises(bpls.CriterionError, match=r"labels integrated out.*approximation="):
+        line.sample(tree)
+
+
+def test_new_rows_may_be_tested_on():
+    with pm.Model() as model:
+        data = pm.Data("data", X[:14])
+        shift = pm.Normal("shift", 0, 2)
+        label = pm.Bernoulli("label", 0.4, observed=np.where(np.arange(14) < 6, TRUTH[:14], -1))
+        pm.Normal("x", shift * (2 * label - 1), 1, observed=data)
+    new = bpls.BPLS(model, target="label").marginalize(test=({"data": X[TEST]}, TRUTH[TEST]), **QUIET)
+    old = declare_line(X, np.where(np.arange(24) < 6, TRUTH, -1)).marginalize(test=(TEST, TRUTH[TEST]), **QUIET)
+    np.testing.assert_allclose(new["curve"]["log_score"], old["curve"]["log_score"], atol=1e-9)
+
+
+def test_rows_that_depend_on_each_other_are_refused():
+    y = np.where(np.arange(12) < 8, np.arange(12) % 2, -1)
+    with pm.Model() as model:
+        seen = pm.Data("seen", y)
+        phi = pm.Normal("phi", 0, 1)
+        lag = pm.math.concatenate([[0.0], seen[:-1]])
+        pm.Bernoulli("label", logit_p=phi * lag, observed=seen)
+    pls = bpls.BPLS(model)
+    assert not pls.information().informative
+    with pytest.raises(bpls.ModelError, match=r'Rows of "label" depend on each other.*Use self_train'):
+        pls.marginalize(**QUIET)
+
+
+def test_a_pool_of_test_rows_alone_is_refused(line):
+    rows = np.r_[POOL, TEST]
+    with pytest.raises(bpls.RowError, match="every candidate"):
+        line.marginalize(test=(rows, TRUTH[rows]), **QUIET)
+
+
+@pytest.mark.parametrize("given", [{"weight": 0}, {"weight": 1.5}, {"approximation": "ep"}])
+def test_what_is_none_is_refused(line, given):
+    [(name, value)] = given.items()
+    with pytest.raises(bpls.CriterionError, match=f"{name}=.*{value}"):
+        line.marginalize(**given)
+
+
+@pytest.mark.slow
+def test_a_pool_of_a_hundred_thousand_rows(monkeypatch):
+    rng = np.random.default_rng(0)
+    truth = rng.integers(2, size=100_020)
+    x = rng.normal(2 * (2 * truth[:, None] - 1) * np.array([0.5, 0.2, 0.0]), 1)
+    with pm.Model() as model:
+        mean = pm.Normal("mean", 0, 2, shape=(2, 3))
+        label = pm.Bernoulli("label", 0.5, observed=np.where(np.arange(100_020) < 20, truth, -1))
+        pm.Normal("x", mean[label], 1, observed=x)
+    pls = bpls.BPLS(model, target="label")
+    tree = pls.marginalize(**QUIET)
+    np.testing.assert_allclose(tree["final"]["mean"], np.outer([-2, 2], [0.5, 0.2, 0.0]), atol=0.04)
+    theta = tree["unconstrained"]["mode"].to_numpy()
+    log_p = np.log(0.5) + norm.logpdf(x[20:, None], theta.reshape(2, 3), 1).sum(2)
+    expected = logsumexp(log_p, axis=1).sum()
+    np.testing.assert_allclose(pooled(pls).marginal.values(theta[None])[0], expected, rtol=1e-12)
