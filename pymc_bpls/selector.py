@@ -276,9 +276,9 @@ class PseudoLabelSelector(ABC):
         some = candidates if len(candidates) else labeled.positions[:1]
         with working(f"score by {settings.criterion.name}", progressbar):
             fit = scorer.fit(labeled, centre_of=settings.centre_of)
-            scores, _ = score_pool(scorer, settings, fit, some)
+            found, _ = score_pool(scorer, settings, fit, some)
             modes = self._look_for_modes(other_modes, lambda: fit)
-        scores = scores.isel(candidate=slice(len(candidates)))
+        scores = found.dataset(self._problem).isel(candidate=slice(len(candidates)))
         return scores.assign_attrs(
             criterion=settings.criterion.name,
             approximation=approximation,

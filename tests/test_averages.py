@@ -55,7 +55,7 @@ def scored(pls, criterion, approximation="laplace"):
     """Scores of the candidates without the search for other modes."""
     fit = pls.scorer.fit(pls.labeled)
     settings = find_settings(criterion, approximation, "map", "predicted", None)
-    return score_pool(pls.scorer, settings, fit, CANDIDATES)[0], fit
+    return score_pool(pls.scorer, settings, fit, CANDIDATES)[0].dataset(pls.scorer.problem), fit
 
 
 def draws_by_variable(pls, fit, n):

@@ -4,7 +4,6 @@ import jax
 import numpy as np
 import pymc as pm
 import pytest
-import xarray as xr
 from reference import logistic
 
 import pymc_bpls as bpls
@@ -112,20 +111,20 @@ def test_a_criterion_has_k_one_or_two():
 
 
 def test_the_best_of_tied_candidates_is_the_first_one():
-    scores = xr.DataArray([1.0, np.nan, 3.0 - 5e-11, 3.0, 2.0, 3.0 - 1e-9], dims="candidate")
+    scores = np.array([1.0, np.nan, 3.0 - 5e-11, 3.0, 2.0, 3.0 - 1e-9])
     pairs, values = rank_pairs(scores, np.arange(6) % 2)
     assert pairs[:, 0].tolist() == [2, 3, 5, 4, 0]
     assert pairs[:, 1].tolist() == [0, 1, 1, 0, 0]
-    np.testing.assert_array_equal(values, scores.to_numpy()[pairs[:, 0]])
+    np.testing.assert_array_equal(values, scores[pairs[:, 0]])
 
 
 def test_all_classes_of_a_candidate_compete():
-    pairs, _ = rank_pairs(xr.DataArray([[0.0, 5.0], [4.0, 6.0]], dims=("candidate", "label")), np.array([1, 1]))
+    pairs, _ = rank_pairs(np.array([[0.0, 5.0], [4.0, 6.0]]), np.array([1, 1]))
     assert pairs.tolist() == [[1, 1], [0, 1], [1, 0], [0, 0]]
 
 
 def test_of_classes_that_are_rated_alike_the_pseudo_label_competes_alone():
-    scores = xr.DataArray([[-2.0, -2.0 - 1e-12, -3.0], [1e9, -1.0, 1e9 + 1e-2]], dims=("candidate", "label"))
+    scores = np.array([[-2.0, -2.0 - 1e-12, -3.0], [1e9, -1.0, 1e9 + 1e-2]])
     pairs, _ = rank_pairs(scores, np.array([1, 2]))
     assert pairs.tolist() == [[1, 2], [1, 1], [0, 1], [0, 2]]
 

@@ -10,6 +10,8 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit, softmax
 
 import pymc_bpls as bpls
+from pymc_bpls.approximations import ep, vi
+from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.reduced_rows import ReducedRows
 
 Q, ROWS, QUIET = 12, 24, {"progressbar": False}
@@ -94,6 +96,52 @@ def test_rows_and_parameters_give_the_same_scores(model, n):
     np.testing.assert_allclose(pls.predict_proba(), general.predict_proba(), atol=1e-9)
     if mine.log_evidence is not None:
         np.testing.assert_allclose(mine.log_evidence, theirs.log_evidence, atol=1e-8)
+
+
+def by_ep(pls):
+    """log Z_1 and log Z_2, means and covariances, scores, and the choices and scores of a run."""
+    fits = [ep.fit(pls.engine, pls.labeled, k, None, None) for k in (1, 2)]
+    scores = [pls.score(name, approximation="ep", labels="all", **QUIET).score for name in ("ppp", "predictive")]
+    run = pls.self_train(approximation="ep", **QUIET)["history"]
+    moments = (part for q in fits for part in (q.in_theta.mean, q.in_theta.covariance))
+    return [q.log_z for q in fits], *moments, *scores, run.candidate, run.score
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [4, 11, 14])
+@pytest.mark.parametrize("model", [independent, correlated, common_mean, flat_intercept], ids=lambda model: model.__name__)
+def test_expectation_propagation_is_the_same_in_rows_and_in_parameters(model, n, monkeypatch):
+    pls = declared(model, n)
+    mine = by_ep(pls)
+    monkeypatch.setattr(Engine, "coordinates", lambda self, labeled: self.affine_rows)
+    for one, other in zip(mine, by_ep(pls), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [independent, flat_intercept], ids=lambda model: model.__name__)
+def test_the_variational_gaussian_is_the_same_in_rows_and_in_parameters(model, monkeypatch):
+    pls = declared(model, 6)
+
+    def by_vi():
+        q = vi.fit(pls.engine, pls.labeled, 2, None, None)
+        history = pls.self_train(approximation="vi", rounds=8, **QUIET)["history"]
+        return q.log_z, q.in_theta.mean, q.in_theta.covariance, history.candidate, history.score
+
+    mine = by_vi()
+    monkeypatch.setattr(Engine, "coordinates", lambda self, labeled: self.affine_rows)
+    for one, other in zip(mine, by_vi(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
+
+
+def test_a_run_by_ep_in_the_space_of_rows_goes_on_from_what_it_kept():
+    pls = declared(independent, 6)
+    whole = pls.self_train(approximation="ep", rounds=3, **QUIET)
+    part = pls.self_train(approximation="ep", rounds=2, **QUIET)
+    assert "covariance" not in part["state"]
+    again = pls.resume(part, rounds=1, **QUIET)
+    np.testing.assert_array_equal(again["history"].candidate, whole["history"].candidate)
+    np.testing.assert_allclose(again["history"].score, whole["history"].score, rtol=0, atol=1e-8)
 
 
 @pytest.mark.slow

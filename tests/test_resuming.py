@@ -15,6 +15,7 @@ import pymc_bpls as bpls
 from pymc_bpls import CriterionError, EvidenceDrop, MaxRounds, NoGain, Threshold
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.compute.library import LIBRARY
+from pymc_bpls.engine.affine_rows import AffineRows
 from pymc_bpls.selftraining.run import Run
 from pymc_bpls.selftraining.saved_run import generator_at
 
@@ -158,7 +159,7 @@ def test_ctrl_c_in_any_computation_loses_nothing(small, test_rows, approximation
     interrupted = 0
     for at in range(0, 200, 7):
         with pytest.MonkeyPatch.context() as patch:
-            press(patch, Compiler, "__call__", at)
+            press(patch, AffineRows, "_table_for", at)
             try:
                 part = small.self_train(test=test_rows, **settings, **QUIET)
             except KeyboardInterrupt:
@@ -174,16 +175,17 @@ def test_ctrl_c_while_a_function_is_compiled_loses_nothing(table, test_rows, mon
     X, y, _ = table
     LIBRARY.shelf.clear()
     compiling = bpls.BPLS(logistic(X, y))
-    press(monkeypatch, Compiler, "_first", 6)
-    part = compiling.self_train(test=test_rows, stop=MaxRounds(2), other_modes=False, **QUIET)
-    monkeypatch.undo()
+    monkeypatch.setattr(AffineRows, "row_table", None)
+    with pytest.MonkeyPatch.context() as patch:
+        press(patch, Compiler, "_first", 5)
+        part = compiling.self_train(test=test_rows, stop=MaxRounds(2), other_modes=False, **QUIET)
     assert part.attrs["stop_reason"] == "interrupted"
     whole = compiling.self_train(test=test_rows, stop=MaxRounds(2), **QUIET)
     same(compiling.resume(part, stop=MaxRounds(2), **QUIET), whole)
 
 
 def test_ctrl_c_before_there_is_a_model_is_passed_on(small, monkeypatch):
-    press(monkeypatch, Compiler, "__call__", 0)
+    press(monkeypatch, AffineRows, "_table_for", 0)
     with pytest.raises(KeyboardInterrupt):
         small.self_train("probability", **QUIET)
 
@@ -218,7 +220,7 @@ def test_ctrl_c_at_any_line_of_a_round_loses_nothing(small, test_rows):
 
 def test_a_resumed_run_that_is_interrupted_at_once_is_the_run_as_it_was(small, test_rows, monkeypatch):
     part = small.self_train(test=test_rows, rounds=2, **QUIET)
-    press(monkeypatch, Compiler, "__call__", 0)
+    press(monkeypatch, AffineRows, "_table_for", 0)
     again = small.resume(part, **QUIET)
     assert again.attrs["stop_reason"] == "interrupted"
     again.attrs["stop_reason"] = part.attrs["stop_reason"]

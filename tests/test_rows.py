@@ -124,7 +124,7 @@ def test_the_order_of_labeled_rows_and_of_candidates_changes_no_score(small, lab
     rows = np.array(labeled)
     shuffled = Labeled(rows, problem.table.codes[rows], np.ones(N))
     scores, _ = score_pool(scorer, chosen, scorer.fit(shuffled), np.array(pool))
-    assert_same_scores(scores.sortby("candidate"), small.score(criterion, labels="all"), rtol=0, atol=1e-9)
+    assert_same_scores(scores.dataset(problem).sortby("candidate"), small.score(criterion, labels="all"), rtol=0, atol=1e-9)
 
 
 def test_the_order_of_rows_in_the_table_changes_no_score(small, table):

@@ -36,6 +36,10 @@ def old(tmp_path_factory):
     return read(path)
 
 
+#: How exactly a run by EP repeats an earlier one: its fits are as exact as the ranking of candidates needs.
+OFF = {"history": 1e-6, "state": 2e-5}
+
+
 @pytest.fixture(scope="module")
 def settings(table):
     return {"approximation": "ep", "test": (TEST, table[2][TEST]), "stop": bpls.NoGain([0, 3], 20), "random_seed": 1}
@@ -49,7 +53,8 @@ def test_a_file_without_a_version_goes_on_as_one_run(small, old, settings):
     assert set(longer.children) == set(whole.children)
     for group in set(whole.children) - {"state"}:
         known = whole[group].to_dataset().drop_vars("invented_information", errors="ignore")  # older runs do not know it
-        xr.testing.assert_allclose(longer[group].to_dataset(), known, rtol=1e-9, atol=1e-9)
+        off = OFF.get(group, 1e-9)
+        xr.testing.assert_allclose(longer[group].to_dataset(), known, rtol=off, atol=off)
     assert whole.attrs["verdict"].startswith(longer.attrs["verdict"])
 
 
@@ -63,7 +68,8 @@ def test_a_file_without_a_version_is_the_run_that_is_written_today(small, old, s
         written, now = (tree[group].to_dataset().drop_vars(added) for tree in (again, today))
         xr.testing.assert_identical(written, old[group].to_dataset().assign_attrs(again[group].attrs))
         now = now.drop_vars("invented_information", errors="ignore")
-        xr.testing.assert_allclose(now, old[group].to_dataset(), rtol=1e-9, atol=1e-9)
+        off = OFF.get(group, 1e-9)
+        xr.testing.assert_allclose(now, old[group].to_dataset(), rtol=off, atol=off)
     assert again["state"].attrs == old["state"].attrs
 
 

@@ -181,7 +181,7 @@ def test_structured_refits_are_those_of_the_general_path(declared):
     general = replace(scorer, engines=scorer.engines.change(lambda engine: replace(engine, affine=False)))
     labeled, rows = pls.labeled, zoo.CANDIDATES[:3]
     results = (score_pool(each, find_settings("ppp"), each.fit(labeled), rows)[0] for each in (scorer, general))
-    one, other = (result["score"].to_numpy() for result in results)
+    one, other = (result["score"] for result in results)
     np.testing.assert_allclose(one, other, rtol=0, atol=1e-8)
 
 
@@ -204,7 +204,7 @@ def test_approximations_without_refits_are_near_the_exact_values(declared):
             # PyMC 5.28 rounds 1 - exp(-exp(f)) to 1, so that the expected log-likelihood is minus infinity
             assert takes_ep and approximation == "vi" and 'Use approximation="ep"' in str(refusal)
             continue
-        found = scores["score"].to_numpy()
+        found = scores["score"]
         difference = (found - found.mean()) - (exact - exact.mean())
         assert np.abs(difference).max() <= 0.05 * np.ptp(exact) + 4 * error
 

@@ -10,13 +10,17 @@ from pymc_bpls.approximations.gaussian import Fit
 
 @dataclass(frozen=True)
 class Approximation:
-    """How the Gaussian is fitted, and whether its `log_z` is an estimate of log Z_k or a bound of it at most."""
+    """How the Gaussian is fitted, and whether its `log_z` is an estimate of log Z_k or a bound of it at most.
+
+    Scores by a fit that is only to rank candidates tell those apart that differ by `told_apart`.
+    """
 
     fit: Fit
     has_log_z: bool
+    told_apart: float = 0.0
 
 
 APPROXIMATIONS: dict[str, Approximation] = {
-    "ep": Approximation(ep.fit, has_log_z=True),
+    "ep": Approximation(ep.fit, has_log_z=True, told_apart=ep.TO_RANK),
     "vi": Approximation(vi.fit, has_log_z=False),
 }

@@ -15,23 +15,40 @@ from typing import Protocol
 import numpy as np
 import scipy.linalg
 
+from pymc_bpls.approximations.tilted import ORDERS, Nodes
 from pymc_bpls.compute.threads import side_by_side
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.mode import Mode
 from pymc_bpls.engine.reduced_rows import ReducedRows
 from pymc_bpls.model.table import Labeled
 
-ORDERS = (3, 4)
 _AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
 class Sites:
-    """EP's factors exp(ν f − ½ τ f²) of the predictors of D's rows, in the order of D, and of single coefficients."""
+    """EP's factors exp(ν f − ½ τ f²) of the predictors of D's rows, in the order of D, and of single coefficients.
+
+    `nodes` are where these factors were evaluated, with their values there.
+    """
 
     labeled: Labeled
     tau: np.ndarray
     nu: np.ndarray
+    nodes: Nodes | None = None
+
+    def begin(self, labeled: Labeled) -> bool:
+        """Whether their rows are the first ones of `labeled`."""
+        n = len(self.labeled)
+        mine, its = self.labeled, (labeled.positions[:n], labeled.codes[:n], labeled.weights[:n])
+        return all(map(np.array_equal, (mine.positions, mine.codes, mine.weights), its))
+
+    def of_more_rows(self, now: int) -> tuple[np.ndarray, np.ndarray, Nodes]:
+        """τ, ν and nodes for `now` rows, those of the new rows 0 or missing."""
+        old = len(self.labeled)
+        tau, nu = (np.concatenate([each[:old], np.zeros(now - old), each[old:]]) for each in (self.tau, self.nu))
+        nodes = Nodes.none(len(self.tau)) if self.nodes is None else self.nodes
+        return tau, nu, nodes.of_more_rows(old, now)
 
 
 @dataclass(frozen=True)
@@ -121,9 +138,14 @@ class Gaussian:
 
 
 class Fit(Protocol):
-    """Fits a Gaussian to p_k, from the mode of p_1 or from an earlier fit on a part of D."""
+    """Fits a Gaussian to p_k, from the mode of p_1 or from an earlier fit on a part of D.
 
-    def __call__(self, engine: Engine, labeled: Labeled, k: int, mode: Mode | None, start: Gaussian | None) -> Gaussian: ...
+    To rank candidates alone it may be less exact, and `log_z` left out.
+    """
+
+    def __call__(
+        self, engine: Engine, labeled: Labeled, k: int, mode: Mode | None, start: Gaussian | None, *, to_rank: bool = False
+    ) -> Gaussian: ...
 
 
 def trapezoid(nodes: int, half_width: float) -> tuple[np.ndarray, float]:

@@ -1,14 +1,15 @@
 """Class probabilities of rows: at one θ, and averaged over a Gaussian approximation q(θ) = N(θ̂, Σ).
 
 Where each row depends on θ through one linear predictor f = a'θ + b, the average is an integral over f ~ N(a'θ̂ + b, a'Σa),
-taken by the trapezoid rule, refined until averages settle to 1e-7. Rows with a few, η = Aθ + b, take up to 16,384 fixed Sobol
+taken by the trapezoid rule, refined until averages settle to 1e-7 (`node_averages`), or for 20,000 rows and more, where a row
+has no other input, by a table (`pool_table`). Rows with a few, η = Aθ + b, take up to 16,384 fixed Sobol
 draws of their own η ~ N(Aθ̂ + b, AΣA') by its symmetric square root, which does not depend on the order of θ; any other row
 takes up to 4,096 of θ. Draws come with the error that they leave (`replicates`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,29 +18,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy
-from numpy.polynomial.hermite_e import hermeval
-from scipy.special import logsumexp, ndtri
+from scipy.special import ndtri
 
-from pymc_bpls.approximations.gaussian import ORDERS, Gaussian, trapezoid
+from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.node_averages import NodeAverages, average_at_nodes
+from pymc_bpls.approximations.pool_table import PoolTable
 from pymc_bpls.approximations.replicates import Averages, average, standard_error
+from pymc_bpls.approximations.tilted import ORDERS
 from pymc_bpls.compute.chunks import map_rows
-from pymc_bpls.compute.compiler import Kernel
-from pymc_bpls.compute.threads import IN_TURN
-from pymc_bpls.engine.affine_rows import AffineRows
+from pymc_bpls.compute.threads import IN_TURN, for_matrices_of
+from pymc_bpls.engine.affine_rows import AffineRows, Block
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.reduced_rows import Coordinates
 from pymc_bpls.model.density import Density
 from pymc_bpls.model.structure import Structure
+from pymc_bpls.text.progress import stage
 
 _DRAWS = 256
 _MOST_OF_PREDICTORS, _MOST_OF_THETA = 2**14, 2**12
 _ROWS_AT_ONCE = 1024
-_PREDICTED_AT_ONCE, _AT_ONCE, _FEWEST_ROWS = 2**16, 2**18, 32
-_HALF_WIDTH = 8.0
+_PREDICTED_AT_ONCE, _FEWEST_ROWS, _FEWEST_BY_TABLE = 2**13, 32, 20_000
 _FINEST, _CHANGE = 64, 1e-7
-# up to which standard deviation of the predictor (the last one: any) how many nodes are taken: at most 1.07 apart
-_SPREADS = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
-_NODES = (16, 31, 61, 121, 241, 481, 961)
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,17 @@ class Predictive:
 
     def log_lik(self, theta: np.ndarray, positions: np.ndarray) -> np.ndarray:
         """ℓ_j(θ) of each class, shape (rows, K)."""
-        return self.engine.log_lik(theta, positions)
+        model = self.by_one_predictor
+        if model is None or model.row_table is None or not len(positions):
+            return self.engine.log_lik(theta, positions)
+        classes = np.arange(len(self.density.class_values))
+
+        def some(rows: np.ndarray) -> np.ndarray:
+            block = model.block(positions[rows], rows, rows)
+            eta = block.matrix @ theta + block.offset
+            return np.stack([model.log_lik_at(eta, np.full(len(rows), code), ()) for code in classes], axis=1)
+
+        return map_rows(some, len(positions), (_PREDICTED_AT_ONCE, _PREDICTED_AT_ONCE), padded=False)
 
     def log_probabilities(self, theta: np.ndarray, positions: np.ndarray) -> np.ndarray:
         """log of the softmax over classes of ℓ_j(θ), shape (rows, K)."""
@@ -90,14 +99,13 @@ class Predictive:
         if self.by_one_predictor is None:
             wanted = np.ones((len(positions), len(self.density.class_values)), dtype=bool)
             return self._over_draws(q, positions, wanted, normalised=normalised, by_log=not normalised)
-        codes = np.zeros(len(positions), dtype=int)
-        return Averages(self._over_nodes(mean_liks_of_classes, q, positions, codes, normalised=normalised)[None])
+        return Averages(self._over_nodes(q, positions, None, normalised)[None])
 
     def mean_lik_of(self, q: Gaussian, positions: np.ndarray, codes: np.ndarray) -> Averages:
         """The same as `log_mean_lik_of`, with its error."""
         conditional = self.engine.conditional
         if self.by_one_predictor is not None and not conditional:
-            return Averages(self._over_nodes(mean_liks_of_pairs, q, positions, codes)[None])
+            return Averages(self._over_nodes(q, positions, codes)[None])
         rows, place = np.unique(positions, return_inverse=True)
         if self.by_one_predictor is not None:
             return Averages(self.mean_lik(q, rows, normalised=True).log_means[:, place, codes])
@@ -149,44 +157,78 @@ class Predictive:
 
         return map_rows(some, len(positions), (_ROWS_AT_ONCE, _ROWS_AT_ONCE), IN_TURN, padded=False)
 
-    def _over_nodes(self, kernel: Kernel, q: Gaussian, positions: np.ndarray, codes: np.ndarray, **static: Any) -> np.ndarray:
-        """`kernel` at f ~ N(a'μ + b, a'Sa) of each row, with as many nodes as its spread asks for."""
+    def _over_nodes(self, q: Gaussian, positions: np.ndarray, codes: np.ndarray | None, normalised: bool = False) -> np.ndarray:
+        """Log averages over f ~ N(a'μ + b, a'Sa) of each row: of its class, (rows,), or of every class, (rows, K)."""
         model = q.rows or self.by_one_predictor
         assert model is not None
+        by_table = codes is not None and len(positions) >= _FEWEST_BY_TABLE and self.pool_table is not None
 
         def some(rows: np.ndarray) -> np.ndarray:
-            block = model.block(positions[rows], codes[rows], np.ones(len(rows)))
+            of = np.zeros(len(rows), dtype=int) if codes is None else codes[rows]
+            block = model.block(positions[rows], of, np.ones(len(rows)))
             A = block.matrix[:, 0, :]
             spread = A @ q.covariance
             own = 0.0 if block.residual is None else block.residual[:, 0, 0] ** 2
             mean, sd = A @ q.mean + block.offset[:, 0], np.sqrt((spread * A).sum(axis=1) + own)
             tilt = _tilt(q, spread, sd)
-            rule = np.searchsorted(_SPREADS, np.nan_to_num(sd, nan=0.0, posinf=0.0))
-            result: np.ndarray | None = None
-            for number in np.unique(rule):
-                same = np.flatnonzero(rule == number)
-                nodes = (_NODES[number] - 1) * self.refinement + 1
-                arrays = (mean[same], sd[same], tilt[same], block.codes[same], *(values[same] for values in block.inputs))
-                most = max(_FEWEST_ROWS, 1 << (_AT_ONCE // nodes).bit_length())
-                values = self._at_nodes(kernel, arrays, most, nodes=nodes, **static)
-                result = np.empty((len(sd), *values.shape[1:])) if result is None else result
-                result[same] = values
-            assert result is not None
-            return result
+            if by_table:
+                return self._by_table(block, mean, sd).shaped(tilt)
+            return self._at_nodes(block, mean, sd, self.refinement, each=codes is None, normalised=normalised).shaped(tilt)
 
         if not len(positions):
             return np.empty(0)
-        return map_rows(some, len(positions), (_PREDICTED_AT_ONCE, _PREDICTED_AT_ONCE), IN_TURN, padded=False)
+        with for_matrices_of(len(q.mean)):
+            return map_rows(some, len(positions), (_PREDICTED_AT_ONCE, _PREDICTED_AT_ONCE), padded=False)
 
-    def _at_nodes(self, kernel: Kernel, arrays: Sequence[np.ndarray], most: int, **static: Any) -> np.ndarray:
-        def some(rows: np.ndarray) -> np.ndarray:
-            return self.engine.compiler(kernel, self.density.structure, *(values[rows] for values in arrays), **static)
+    def _at_nodes(
+        self, block: Block, mean: np.ndarray, sd: np.ndarray, refinement: int, *, each: bool = False, normalised: bool = False
+    ) -> NodeAverages:
+        """Averages of a block's rows: of its classes, or of `each` class, of probabilities that are `normalised` or not."""
+        model, classes = self.by_one_predictor, np.arange(len(self.density.class_values))
+        assert model is not None
 
-        return map_rows(some, len(arrays[0]), (_FEWEST_ROWS, most))
+        def of_classes(rows: np.ndarray, f: np.ndarray, codes: np.ndarray) -> np.ndarray:
+            inputs = tuple(np.repeat(values[rows], f.shape[1], axis=0) for values in block.inputs)
+            return model.log_lik_at(f.reshape(-1, 1), np.repeat(codes, f.shape[1]), inputs).reshape(f.shape)
+
+        def log_lik(rows: np.ndarray, f: np.ndarray) -> np.ndarray:
+            if not each:
+                return of_classes(rows, f, block.codes[rows])
+            values = np.stack([of_classes(rows, f, np.full(len(rows), code)) for code in classes], axis=2)
+            return log_softmax(values) if normalised else values
+
+        return average_at_nodes(log_lik, mean, sd, refinement, classes=(len(classes),) if each else ())
+
+    def _by_table(self, block: Block, mean: np.ndarray, sd: np.ndarray) -> NodeAverages:
+        """The same of the rows' classes by the table, and at nodes where that is not verified."""
+        assert self.pool_table is not None
+        values, usable = self.pool_table(mean, sd, block.codes)
+        rest = np.flatnonzero(~usable)
+        log_mean, shapes = values[:, 0], values[:, 1:]
+        if rest.size:
+            log_mean[rest], shapes[rest] = self._at_nodes(block.take(rest), mean[rest], sd[rest], self.refinement)
+        return NodeAverages(log_mean, shapes)
+
+    @cached_property
+    def pool_table(self) -> PoolTable | None:
+        """A table of averages for large pools, where a row has one predictor and no other input."""
+        model, tables = self.by_one_predictor, self.density.structure.store.tables
+        if model is None or model.row_table is None:
+            return None
+        if "pool" not in tables:
+            with stage("a table of averages over predictors"):
+                tables["pool"] = PoolTable.of(self._exact_averages, len(self.density.class_values))
+        return tables["pool"]
+
+    def _exact_averages(self, mean: np.ndarray, sd: np.ndarray, code: int) -> np.ndarray:
+        """Twice as many nodes as a row of a pool gets, so that their number, which changes with the spread, does not show."""
+        block = Block(np.empty((len(mean), 1, 0)), np.zeros((len(mean), 1)), np.ones(len(mean)), np.full(len(mean), code), ())
+        log_mean, shapes = self._at_nodes(block, mean, sd, 2 * self.refinement)
+        return np.column_stack([log_mean, shapes])
 
     @cached_property
     def refinement(self) -> int:
-        """By what factor the nodes are closer than `_NODES` says, so that a likelihood narrower in f than the logistic is seen.
+        """By what factor the nodes are closer than the rules say, so that a likelihood narrower in f than the logistic is seen.
 
         Found on a few rows: doubled until the next doubling changes no average by more than 1e-7.
         """
@@ -196,11 +238,9 @@ class Predictive:
         rows = np.tile(rows, len(self.density.class_values))
         block = model.block(rows, np.repeat(np.arange(len(self.density.class_values)), _FEWEST_ROWS), np.ones(len(rows)))
         mean = np.resize(np.linspace(-4, 4, _FEWEST_ROWS), len(rows))
-        arrays = (mean, np.ones(len(rows)), np.zeros((len(rows), len(ORDERS))), block.codes, *block.inputs)
 
         def at(factor: int) -> np.ndarray:
-            nodes = (_NODES[0] - 1) * factor + 1
-            return self._at_nodes(mean_liks_of_pairs, arrays, _FEWEST_ROWS, nodes=nodes)
+            return self._at_nodes(block, mean, np.ones(len(rows)), factor).log_mean
 
         factor, coarse = 1, at(1)
         while factor < _FINEST:
@@ -256,74 +296,11 @@ def _log_means(log_lik: Callable[[jax.Array], jax.Array], draws: jax.Array, norm
     return jnp.moveaxis(sums, 0, 1) - jnp.log(draws.shape[1])
 
 
-def mean_liks_of_pairs(
-    structure: Structure,
-    mean: jax.Array,
-    sd: jax.Array,
-    tilt: jax.Array,
-    codes: jax.Array,
-    *inputs: jax.Array,
-    nodes: int,
-) -> jax.Array:
-    """Mean likelihoods of pairs."""
-
-    def of_row(f: jax.Array, log_weights: jax.Array, shape: jax.Array, code: jax.Array, *inputs: jax.Array) -> jax.Array:
-        log_lik = jax.vmap(lambda value: structure.log_lik_at(value[None], code, *inputs))(f)
-        return _log_sum(log_lik + log_weights, shape)
-
-    return _with_nodes(of_row, nodes)(mean, sd, tilt, codes, *inputs)
-
-
-def mean_liks_of_classes(
-    structure: Structure,
-    mean: jax.Array,
-    sd: jax.Array,
-    tilt: jax.Array,
-    codes: jax.Array,
-    *inputs: jax.Array,
-    nodes: int,
-    normalised: bool,
-) -> jax.Array:
-    """Mean likelihoods of every class."""
-    classes = jnp.arange(len(structure.class_values))
-
-    def of_row(f: jax.Array, log_weights: jax.Array, shape: jax.Array, code: jax.Array, *inputs: jax.Array) -> jax.Array:
-        def at(value: jax.Array) -> jax.Array:
-            return jax.vmap(lambda y: structure.log_lik_at(value[None], y, *inputs))(classes)
-
-        log_lik = jax.vmap(at)(f)
-        log_lik = jax.nn.log_softmax(log_lik, axis=1) if normalised else log_lik
-        return jax.vmap(_log_sum, (1, None))(log_lik + log_weights[:, None], shape)
-
-    return _with_nodes(of_row, nodes)(mean, sd, tilt, codes, *inputs)
-
-
 def _tilt(q: Gaussian, spread: np.ndarray, sd: np.ndarray) -> np.ndarray:
     """Coefficients (rows, L) of the Hermite polynomials of each predictor, from AS (rows, q) and its sd; 0 without a shape."""
     if q.shape is None:
         return np.zeros((len(sd), len(ORDERS)))
     return q.shape.tilt((spread / np.where(sd > 0, sd, 1.0)[:, None]) @ q.shape.directions.T)
-
-
-def _log_sum(log_terms: jax.Array, shape: jax.Array) -> jax.Array:
-    """log Σ exp(log_terms) · shape, or without the shape where it would change the sum by more than half of it."""
-    highest = jnp.max(log_terms)
-    highest = jnp.where(jnp.isfinite(highest), highest, 0.0)
-    terms = jnp.exp(log_terms - highest)
-    plain, shaped = terms.sum(), terms @ shape
-    return highest + jnp.log(jnp.where(jnp.abs(shaped - plain) <= 0.5 * plain, shaped, plain))
-
-
-def _with_nodes(of_row: Callable[..., jax.Array], nodes: int) -> Callable[..., jax.Array]:
-    """`of_row(f, log weights, shape of the density, code, *inputs)` at nodes of N(mean, sd²) of each row."""
-    z, _ = trapezoid(nodes, _HALF_WIDTH)
-    log_weights = -0.5 * z**2 - logsumexp(-0.5 * z**2)
-    polynomials = np.column_stack([hermeval(z, np.eye(order + 1)[order]) for order in ORDERS])
-
-    def at_nodes(mean: jax.Array, sd: jax.Array, tilt: jax.Array, code: jax.Array, *inputs: jax.Array) -> jax.Array:
-        return of_row(mean + sd * z, log_weights, 1.0 + polynomials @ tilt, code, *inputs)
-
-    return jax.vmap(at_nodes)
 
 
 def antithetic_draws(dimension: int, n: int = _DRAWS) -> np.ndarray:

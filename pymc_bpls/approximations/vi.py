@@ -7,7 +7,8 @@ At its maximum (Opper and Archambeau 2009)
 which damped natural-gradient steps reach; with Λ = S⁻¹, E = −E_q[∇² log p_k] and a step ρ, the update
 Λ + ρ(E − Λ) + ½ρ² (E − Λ) S (E − Λ) is positive definite whatever E is (Lin, Schmidt and Khan 2020). Expectations are taken by
 the trapezoid rule where rows have one linear predictor, otherwise over 512 fixed antithetic Sobol draws of θ, so that the fit
-moves by some thousandths where parameters are declared in another order.
+moves by some thousandths where parameters are declared in another order. Where D's rows are fewer than parameters and the prior
+is Gaussian, θ is replaced by the coordinates of the rows (`engine.row_space`): the maximum is N(m, P⁻¹) beside them.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ from pymc_bpls.approximations.anderson import Mixing
 from pymc_bpls.approximations.gaussian import Gaussian, trapezoid
 from pymc_bpls.approximations.predictive import antithetic_draws
 from pymc_bpls.engine import kernels
-from pymc_bpls.engine.affine_rows import AffineRows, Block
+from pymc_bpls.engine.affine_rows import Block
 from pymc_bpls.engine.batched_newton import Function
 from pymc_bpls.engine.engine import Engine
+from pymc_bpls.engine.gaussian_priors import GaussianPrior
 from pymc_bpls.engine.marginal_rows import MarginalRows, weighted_marginal
 from pymc_bpls.engine.mode import Mode
+from pymc_bpls.engine.reduced_rows import Coordinates, ReducedRows
 from pymc_bpls.engine.separable_priors import SeparablePrior
 from pymc_bpls.errors import ApproximationError
 from pymc_bpls.model.structure import Rows, Structure
@@ -77,7 +80,9 @@ class Moments(NamedTuple):
 Expect = Callable[[Moments], Expectations]
 
 
-def fit(engine: Engine, labeled: Labeled, k: int, mode: Mode | None, start: Gaussian | None) -> Gaussian:
+def fit(
+    engine: Engine, labeled: Labeled, k: int, mode: Mode | None, start: Gaussian | None, *, to_rank: bool = False
+) -> Gaussian:
     """The variational Gaussian of p_k; `log_z` is its ELBO.
 
     Raises
@@ -85,8 +90,9 @@ def fit(engine: Engine, labeled: Labeled, k: int, mode: Mode | None, start: Gaus
     ApproximationError
         It does not converge: the parameters that do not settle are named.
     """
-    expect = _expectations(engine, labeled, k)
-    now, at = _finite_start(expect, _first(engine, mode, start))
+    rows = _rows(engine, labeled)
+    expect = _expectations(engine, labeled, k) if rows is None else _expectations_in_rows(rows, labeled, k)
+    now, at = _finite_start(expect, _first(engine, rows, mode, start))
     step, mixing, miss = 1.0, Mixing(), np.inf
     elbo = _elbo(now, at)
     scale = np.sqrt(np.diag(now.covariance))
@@ -104,14 +110,15 @@ def fit(engine: Engine, labeled: Labeled, k: int, mode: Mode | None, start: Gaus
         last_elbo, last_miss = elbo, miss
         elbo, miss = _elbo(ahead, expectations), _miss(ahead, expectations)
         if miss <= _MOMENTS and abs(elbo - last_elbo) <= _ELBO * (1 + abs(elbo)):
-            return Gaussian(ahead.mean, ahead.covariance, float(elbo), steps)
+            beyond = 0.0 if rows is None else rows.log_volume
+            return Gaussian(ahead.mean, ahead.covariance, float(elbo) + beyond, steps, rows=rows)
         if not elbo >= last_elbo - _ELBO * (1 + abs(last_elbo)) and not miss < _WORSE * last_miss and step > _LEAST_STEP:
             mixing, step, elbo, miss = Mixing(), 0.5 * step, last_elbo, last_miss
             continue
         step = min(1.0, 1.1 * step)
         now, at = ahead, expectations
     raise ApproximationError(
-        f"The variational fit did not settle in {steps} steps; {_widest(engine, now)} are the most uncertain. "
+        f"The variational fit did not settle in {steps} steps; {_widest(engine, rows, now)} are the most uncertain. "
         'Use approximation="ep" where rows have one linear predictor, exact(method="nuts"), or tighter priors.'
     )
 
@@ -155,14 +162,32 @@ def _mixed(mixing: Mixing, now: Moments, ahead: Moments, scale: np.ndarray) -> M
         return ahead
 
 
-def _first(engine: Engine, mode: Mode | None, start: Gaussian | None) -> Moments:
-    if start is not None:
-        return Moments(start.mean, start.covariance, start.factor)
-    if mode is not None:
-        laplace = Gaussian.at_mode(mode).in_theta
-        return Moments(laplace.mean, laplace.covariance, laplace.factor)
-    q = engine.density.dimension
-    return Moments(engine.density.start, np.eye(q), np.eye(q))
+def _rows(engine: Engine, labeled: Labeled) -> ReducedRows | None:
+    """The coordinates of D's rows, where these are fewer than parameters."""
+    rows = engine.coordinates(labeled) if engine.marginal is None else None
+    return rows if isinstance(rows, ReducedRows) else None
+
+
+def _first(engine: Engine, rows: ReducedRows | None, mode: Mode | None, start: Gaussian | None) -> Moments:
+    """An earlier fit or Laplace's, in the coordinates that are worked in; else the model's start, or the prior's mean."""
+    for known in (start, None if mode is None else Gaussian.at_mode(mode)):
+        q = None if known is None else _into(known, rows)
+        if q is not None:
+            return Moments(q.mean, q.covariance, q.factor)
+    if rows is None:
+        return Moments(engine.density.start, *(np.eye(engine.density.dimension),) * 2)
+    return Moments(np.zeros(rows.dimension), *(np.eye(rows.dimension),) * 2)
+
+
+def _into(q: Gaussian, rows: ReducedRows | None) -> Gaussian | None:
+    """q in θ, or in the coordinates of `rows`, which grew from its own: those that are new have their prior."""
+    if rows is None:
+        return q.in_theta
+    if q.rows is None or q.rows.loadings is not rows.loadings:
+        return None
+    new = rows.dimension - len(q.mean)
+    covariance = scipy.linalg.block_diag(q.covariance, np.eye(new)) if new else q.covariance
+    return Gaussian(np.append(q.mean, np.zeros(new)), covariance)
 
 
 def _moved(now: Moments, at: Expectations, step: float) -> Moments:
@@ -179,8 +204,9 @@ def _moved(now: Moments, at: Expectations, step: float) -> Moments:
     return Moments(now.mean + ahead, covariance, np.linalg.cholesky(covariance))
 
 
-def _widest(engine: Engine, at: Moments) -> str:
-    widest = np.argsort(-np.diag(at.covariance))[:_NAMED]
+def _widest(engine: Engine, rows: ReducedRows | None, at: Moments) -> str:
+    variances = np.diag(at.covariance) if rows is None else rows.space.variances(at.covariance)
+    widest = np.argsort(-variances)[:_NAMED]
     return ", ".join(f'"{engine.density.parameters.labels[i]}"' for i in widest)
 
 
@@ -191,6 +217,14 @@ def _expectations(engine: Engine, labeled: Labeled, k: int) -> Expect:
         return of_labeled
     of_pool = _by_autodiff_of_marginal(engine.marginal)
     return lambda at: of_labeled(at) + of_pool(at)
+
+
+def _expectations_in_rows(rows: ReducedRows, labeled: Labeled, k: int) -> Expect:
+    """The same in the coordinates of D's rows, where the prior is Gaussian."""
+    block = rows.labeled_block(labeled, k)
+    likelihood = _by_nodes(rows, block) if block.matrix.shape[1] == 1 else _by_predictors(rows, block)
+    prior = _of_gaussian(rows.gaussian_prior)
+    return lambda at: likelihood(at) + prior(at)
 
 
 def _expectations_of_labeled(engine: Engine, labeled: Labeled, k: int) -> Expect:
@@ -204,12 +238,12 @@ def _expectations_of_labeled(engine: Engine, labeled: Labeled, k: int) -> Expect
     return lambda at: rows(at) + prior(at)
 
 
-def _by_nodes(model: AffineRows, block: Block) -> Expect:
+def _by_nodes(model: Coordinates, block: Block) -> Expect:
     """Rows with one linear predictor f ~ N(a'μ + b, a'Sa): one-dimensional integrals of ℓ, ℓ' and ℓ''."""
     A = block.matrix[:, 0, :]
 
     def expect(at: Moments) -> Expectations:
-        sd = np.sqrt(((A @ at.covariance) * A).sum(axis=1))
+        sd = np.linalg.norm(A @ at.factor, axis=1)
         z, weights = _nodes(sd.max())
         codes = np.repeat(block.codes, len(z))
         inputs = tuple(np.repeat(values, len(z), axis=0) for values in block.inputs)
@@ -221,7 +255,7 @@ def _by_nodes(model: AffineRows, block: Block) -> Expect:
     return expect
 
 
-def _by_predictors(model: AffineRows, block: Block) -> Expect:
+def _by_predictors(model: Coordinates, block: Block) -> Expect:
     """Rows with several linear predictors: averages over draws of θ of ∇g and ∇²g, and one product with the design."""
     z = antithetic_draws(block.matrix.shape[2])
     n, p, _ = block.matrix.shape
@@ -242,19 +276,29 @@ def _by_predictors(model: AffineRows, block: Block) -> Expect:
     return expect
 
 
+def _of_gaussian(prior: GaussianPrior) -> Expect:
+    """A quadratic, exactly."""
+    precision = prior.precision
+
+    def expect(at: Moments) -> Expectations:
+        values, slopes = prior.at(at.mean[None])
+        return Expectations(float(values[0] - 0.5 * (precision * at.covariance).sum()), slopes[0], precision)
+
+    return expect
+
+
 def _of_separable(prior: SeparablePrior) -> Expect:
     """A quadratic, exactly, and functions of single coefficients by their values alone, so that kinks do no harm.
 
     E[h'] = E[h z]/sd and E[h''] = E[h (z² − 1)]/sd² by parts.
     """
+    quadratic = _of_gaussian(prior.quadratic)
+    if not prior.coordinates.size:
+        return quadratic
     z, weights = _nodes()
-    Q = prior.quadratic
 
     def expect(at: Moments) -> Expectations:
-        values, slopes = Q.at(at.mean[None])
-        value, gradient, curvature = float(values[0] - 0.5 * (Q.precision * at.covariance).sum()), slopes[0], Q.precision
-        if not prior.coordinates.size:
-            return Expectations(value, gradient, curvature)
+        value, gradient, curvature = quadratic(at)
         gradient, curvature = gradient.copy(), curvature.copy()
         c = prior.coordinates
         sd = np.sqrt(np.diag(at.covariance)[c])

@@ -12,7 +12,7 @@ import xarray as xr
 from pymc_bpls.audit.track import Track
 from pymc_bpls.montecarlo.references import Method
 from pymc_bpls.scoring.fitted import Fitted
-from pymc_bpls.scoring.results import Pairs, finished
+from pymc_bpls.scoring.results import Pairs, Scores, Values, finished
 from pymc_bpls.scoring.scorer import Scorer, Warm, label_options
 from pymc_bpls.scoring.settings import Settings
 from pymc_bpls.selftraining.history import History
@@ -27,12 +27,12 @@ class ExactSelection:
 
     def __call__(
         self, scorer: Scorer, settings: Settings, fit: Fitted, candidates: np.ndarray, warm: Warm
-    ) -> tuple[xr.Dataset, Warm]:
+    ) -> tuple[Scores, Warm]:
         """As `score_pool`."""
         options = label_options(scorer, settings.rule, fit, candidates)
         exact = scorer.exact_values(fit.labeled, 2, self.method, options)
         score = Pairs.of(candidates, exact.codes).variable(exact.averages.log_mean)
-        return finished(scorer.problem, xr.Dataset({"score": score}), replace(options, codes=exact.codes)), warm
+        return finished(scorer.problem, Values({"score": score}), replace(options, codes=exact.codes)), warm
 
 
 def exact_run(track: Track, method: Method, tell: Callable[[int], None]) -> Run:

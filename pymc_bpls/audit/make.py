@@ -23,7 +23,7 @@ from pymc_bpls.rules.label_rules import Options
 from pymc_bpls.rules.ranking import TIED, best_first, kendall, ranks
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion
 from pymc_bpls.scoring.fitted import Fitted, ModelFit
-from pymc_bpls.scoring.results import Pairs
+from pymc_bpls.scoring.results import Pairs, Scores
 from pymc_bpls.scoring.scorer import Scorer, score_pool
 from pymc_bpls.scoring.settings import LAPLACE, find_settings
 from pymc_bpls.text.progress import stage
@@ -65,10 +65,10 @@ class Bench:
             raise self.lost
         settings = form.settings(np.random.default_rng(self.seed))
         result, warm = self.scorer.score(settings, self.fit, self.options)
-        score = result["score"].to_numpy().ravel()
+        score = result["score"].ravel()
         if not np.isfinite(score).any():
             raise CriterionError(f'"{form.label}" has no finite score. Look for far-away values in the rows.')
-        if self.codes.ndim == 2 and np.nanmax(np.ptp(result["score"].to_numpy(), axis=1)) <= TIED:
+        if self.codes.ndim == 2 and np.nanmax(np.ptp(result["score"], axis=1)) <= TIED:
             raise CriterionError(
                 f'"{form.label}" scores all classes of a row alike, so that it chooses none of them. '
                 'Audit it with labels="predicted".'
@@ -91,7 +91,7 @@ class Bench:
         result, _ = score_pool(self.scorer, settings, self.fit, self.options.candidates)
         if "class_sum_error" not in result:
             return None
-        return np.repeat(result["class_sum_error"].to_numpy(), self.codes.size // len(self.options.candidates))
+        return np.repeat(result["class_sum_error"], self.codes.size // len(self.options.candidates))
 
 
 def _gaussian(form: Form, criterion: Criterion | FitCriterion, fit: ModelFit, warm: Any) -> Gaussian | None:
@@ -105,14 +105,14 @@ def _gaussian(form: Form, criterion: Criterion | FitCriterion, fit: ModelFit, wa
 
 
 def _log_p(
-    criterion: Criterion | FitCriterion, score: np.ndarray, result: xr.Dataset, form: Form, combined: bool
+    criterion: Criterion | FitCriterion, score: np.ndarray, result: Scores, form: Form, combined: bool
 ) -> tuple[Any, bool]:
     """The score as a log probability, which it is where classes were combined, and whether it is log PPP itself."""
     if isinstance(criterion, FitCriterion) and form.approximation == LAPLACE and not combined:
         with np.errstate(divide="ignore"):
             return (None if criterion.log_p is None else criterion.log_p(score)), False
-    if form.criterion == "ppp" and criterion.absolute in result:
-        return result[criterion.absolute].to_numpy().ravel(), True
+    if form.criterion == "ppp" and criterion.absolute is not None and criterion.absolute in result:
+        return result[criterion.absolute].ravel(), True
     return (score if isinstance(form.criterion, str) else None), False
 
 

@@ -19,10 +19,11 @@ _REMEMBERED = 32
 
 @dataclass
 class Store:
-    """Compiled kernels, by kernel and static arguments, and for which shapes they were compiled."""
+    """Compiled kernels by kernel and static arguments, for which shapes they were compiled, and tables of functions by name."""
 
     functions: dict[Any, Callable[..., Any]] = field(default_factory=dict)
     seen: set[Any] = field(default_factory=set)
+    tables: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

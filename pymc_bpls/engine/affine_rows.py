@@ -14,6 +14,7 @@ from pymc_bpls.compute.threads import IN_TURN
 from pymc_bpls.engine import kernels
 from pymc_bpls.engine.design import Design
 from pymc_bpls.engine.gaussian_priors import GaussianPrior, find_gaussian_prior
+from pymc_bpls.engine.row_table import RowTable
 from pymc_bpls.model.affine_maps import AffineMap
 from pymc_bpls.model.density import Density
 from pymc_bpls.model.table import Labeled
@@ -23,6 +24,7 @@ _DESIGN_BYTES = 2**28
 # pieces of these lengths alone, whatever number of rows or of θ there is, so that few functions are compiled
 _FEW_ROWS, _MANY_ROWS = 2**9, 2**11
 _PRIORS, _ENTRIES = 2**6, 2**16
+_MOST_VALUES, _MOST_DERIVATIVES, _MOST_TABLES = 2**18, 2**15, 8
 
 
 class RowDerivatives(NamedTuple):
@@ -127,15 +129,45 @@ class AffineRows:
 
     def log_lik_at(self, eta: np.ndarray, codes: np.ndarray, inputs: tuple[np.ndarray, ...]) -> np.ndarray:
         """g at η (rows, p), shape (rows,)."""
+        if (table := self._table_for(eta, _MOST_VALUES)) is not None:
+            return table.value(eta[:, 0], codes)
         return self._map_rows(kernels.log_lik_at, eta, codes, *inputs)
 
     def derivatives_at(self, eta: np.ndarray, codes: np.ndarray, inputs: tuple[np.ndarray, ...]) -> RowDerivatives:
         """g and its derivatives at η (rows, p)."""
+        if (table := self._table_for(eta, _MOST_DERIVATIVES)) is not None:
+            value, slope, bend = table.derivatives(eta[:, 0], codes)
+            return RowDerivatives(value, slope[:, None], bend[:, None, None])
         return RowDerivatives(*self._map_rows(kernels.derivatives_at, eta, codes, *inputs))
 
     def gradient_at(self, eta: np.ndarray, codes: np.ndarray, inputs: tuple[np.ndarray, ...]) -> np.ndarray:
         """The gradient of g alone, (rows, p)."""
+        if (table := self._table_for(eta, _MOST_VALUES)) is not None:
+            return table.slope(eta[:, 0], codes)[:, None]
         return self._map_rows(kernels.gradient_at, eta, codes, *inputs)
+
+    @cached_property
+    def row_table(self) -> RowTable | None:
+        """g of every class as a table, where a row has one predictor and no other input, and g is smooth."""
+        if self.map.size != 1 or self.map.inputs or len(self.density.class_values) > _MOST_TABLES:
+            return None
+        tables = self.density.structure.store.tables
+        if "row" not in tables:
+            tables["row"] = self._make_row_table()
+        return tables["row"]
+
+    def _make_row_table(self) -> RowTable | None:
+        def exact(f: np.ndarray, code: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            at = self._in_pieces(kernels.derivatives_at, _FEW_ROWS, f[:, None], np.full(len(f), code))
+            return at[0], at[1][:, 0], at[2][:, 0, 0]
+
+        return RowTable.of(exact, len(self.density.class_values))
+
+    def _table_for(self, eta: np.ndarray, most: int) -> RowTable | None:
+        """The table, where it has all of η (rows, p), and these are no more than it takes longer for than JAX."""
+        if len(eta) > most or self.row_table is None or not self.row_table.holds(eta):
+            return None
+        return self.row_table
 
     def _map_rows(self, kernel: Kernel, *arrays: np.ndarray) -> Any:
         return self._in_pieces(kernel, _FEW_ROWS if len(arrays[0]) <= _FEW_ROWS else _MANY_ROWS, *arrays)

@@ -90,6 +90,11 @@ class Engine:
         """What D is worked on in, where rows have linear predictors: its rows, where they are fewer than parameters, else θ."""
         return self._reduced(labeled) or self.affine_rows
 
+    def dimension_for(self, labeled: Labeled) -> int:
+        """Of the matrices that D is worked on with: as many as its rows have predictors, if these are fewer than parameters."""
+        q = self.density.dimension
+        return q if self.affine_rows is None else min(q, self.affine_rows.map.size * (len(labeled) + 1))
+
     def _reduced(self, labeled: Labeled, *, remember: bool = True) -> ReducedRows | None:
         if self._row_spaces is None or self.pool is not None:
             return None

@@ -14,6 +14,7 @@ from threading import Lock
 import numpy as np
 
 from pymc_bpls.compute.compiler import Compiler
+from pymc_bpls.compute.threads import for_matrices_of
 from pymc_bpls.engine.affine_rows import AffineRows, Block, RowDerivatives
 from pymc_bpls.engine.gaussian_priors import GaussianPrior
 from pymc_bpls.engine.loadings import Loadings
@@ -147,7 +148,7 @@ class RowSpaces:
         if (len(labeled) + 1) * p >= q or not self._admitted:
             return None
         rows = np.unique(labeled.positions)
-        with self.lock:
+        with self.lock, for_matrices_of((len(labeled) + 1) * p):
             for known, reduced in self.last:
                 if np.array_equal(known, rows):
                     return reduced

@@ -132,7 +132,7 @@ class RowSpace:
         n, p, q = matrix.shape
         size = max(1, _FLOATS_AT_ONCE // (p * q))
         some = (matrix[first : first + size].reshape(-1, q) for first in range(0, n, size))
-        white = (self._whitening.rows(rows).reshape(-1, p, self._whitening.size) for rows in some)
+        white = (self._whitening.rows(rows).reshape(len(rows) // p, p, self._whitening.size) for rows in some)
         return np.concatenate([np.empty((0, p, p)), *(rows @ rows.transpose(0, 2, 1) for rows in white)])
 
     def theta(self, points: np.ndarray, outside: np.ndarray | float = 0.0) -> np.ndarray:

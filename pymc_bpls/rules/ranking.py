@@ -10,6 +10,7 @@ import scipy
 
 #: Scores that are nearer to each other than this are tied.
 TIED = 1e-10
+_BEST = 10
 
 
 def best_first(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -27,6 +28,21 @@ def best_first(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     order = usable[np.argsort(-values[usable], kind="stable")]
     rank = np.concatenate([[0], np.cumsum(-np.diff(values[order]) > TIED)]) if len(order) else np.empty(0, int)
     return order[np.lexsort((order, rank))], rank
+
+
+def smallest_lead(values: np.ndarray) -> float:
+    """The smallest difference between neighbours among the best ten that are not tied; infinite where there is none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bpls.rules.ranking import smallest_lead
+    >>> smallest_lead(np.array([1.0, 3.0, np.nan, 1.0 + 1e-12, 2.5]))
+    0.5
+    """
+    best = np.sort(values[np.isfinite(values)])[-_BEST:]
+    leads = np.diff(best)
+    return float(leads[leads > TIED].min(initial=np.inf))
 
 
 def tied_with_best(values: np.ndarray) -> np.ndarray:

@@ -8,20 +8,23 @@ inference, whose ELBO is only a bound, it is taken by importance sampling from q
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
-import xarray as xr
 
 from pymc_bpls.approximations.by_name import APPROXIMATIONS
 from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.replicates import Averages
 from pymc_bpls.compute.threads import for_matrices_of
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.errors import warn
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.montecarlo.bridge import LogRatio
 from pymc_bpls.montecarlo.psis import GOOD_K, log_evidence, log_evidence_by_t
+from pymc_bpls.rules.ranking import smallest_lead
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion
 from pymc_bpls.scoring.fitted import ModelFit
-from pymc_bpls.scoring.results import Pairs, largest_error
+from pymc_bpls.scoring.results import Pairs, Values, largest_error
 from pymc_bpls.text.progress import stage
 
 _NO_MEAN_K = 1.0
@@ -36,26 +39,36 @@ def score_by_gaussian(
     begin: dict[int, Gaussian],
     *,
     absolute: bool,
-) -> tuple[xr.Dataset, dict[int, Gaussian]]:
+    to_rank: bool,
+) -> tuple[Values, dict[int, Gaussian]]:
     """Scores of the pairs, and the fits by k; `begin` holds those of an earlier round, which these start from.
 
-    Without `absolute`, or where the criterion has no absolute value, the score is log E_{q_k}[p] alone.
+    Without `absolute`, or where the criterion has no absolute value, the score is log E_{q_k}[p] alone. `to_rank` candidates,
+    fits are as exact as that needs: where two of the best ten come out nearer to each other than that, they are done again.
     """
     k, name = criterion.k, criterion.absolute if absolute else None
     assert k is not None
     needed = (1, 2) if name is not None and k == 2 else (k,)
     engine, labeled = fit.engine, fit.labeled
-    with for_matrices_of(engine.density.dimension), stage(f'Gaussians by "{approximation}"'):
-        fits = {each: APPROXIMATIONS[approximation].fit(engine, labeled, each, fit.mode, begin.get(each)) for each in needed}
-    with stage("averages over the Gaussian"):
-        averages = fit.predictive.mean_lik_of(fits[k], pairs.rows, pairs.codes)
+    method, predictive = APPROXIMATIONS[approximation], fit.predictive
+
+    def fitted(begin: Mapping[int, Gaussian], *, to_rank: bool) -> tuple[dict[int, Gaussian], Averages]:
+        with stage(f'Gaussians by "{approximation}"'):
+            fits = {each: method.fit(engine, labeled, each, fit.mode, begin.get(each), to_rank=to_rank) for each in needed}
+        with stage("averages over the Gaussian"):
+            return fits, predictive.mean_lik_of(fits[k], pairs.rows, pairs.codes)
+
+    with for_matrices_of(engine.dimension_for(labeled)):
+        fits, averages = fitted(begin, to_rank=to_rank)
+        if to_rank and smallest_lead(averages.log_mean) < method.told_apart:
+            fits, averages = fitted(fits, to_rank=False)
     log_predictive, error = averages.log_mean, largest_error(averages.error)
     if name is None:
-        return xr.Dataset({"score": pairs.variable(log_predictive)}, attrs=error), fits
+        return Values({"score": pairs.variable(log_predictive)}, error), fits
     log_z, attrs = _log_normalizers(approximation, engine, labeled, fits)
     log_normalizer = log_z[2].value - log_z[1].value if k == 2 else log_z[1].value
     value = pairs.variable(log_predictive + log_normalizer)
-    return xr.Dataset({"score": value, name: value}, attrs={"log_normalizer": log_normalizer, **attrs, **error}), fits
+    return Values({"score": value, name: value}, {"log_normalizer": log_normalizer, **attrs, **error}), fits
 
 
 def _log_normalizers(

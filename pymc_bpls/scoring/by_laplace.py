@@ -10,13 +10,13 @@ from pymc_bpls.errors import CriterionError
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.scoring.criteria import ABSOLUTE, TERMS, Criterion
 from pymc_bpls.scoring.fitted import ModelFit
-from pymc_bpls.scoring.results import Pairs
+from pymc_bpls.scoring.results import Pairs, Values
 from pymc_bpls.text.progress import stage
 
 
 def score_by_laplace(
     problem: Problem, criterion: Criterion, with_prior: bool, fit: ModelFit, pairs: Pairs, begin: np.ndarray | None
-) -> tuple[xr.Dataset, np.ndarray]:
+) -> tuple[Values, np.ndarray]:
     """Scores of the pairs with their terms, and the mode of k ℓ_D (+ log π) from which all of them start.
 
     `begin` is where that mode is looked for: an earlier round's.
@@ -31,7 +31,7 @@ def score_by_laplace(
         if with_prior and problem.proper:
             sums = fit.engine.conditional or not problem.class_conditional
             result = result.assign(_absolute(criterion, terms, fit.mode, start, class_sums=sums))
-    return result, start.theta
+    return Values({str(name): (pairs.dims[: value.ndim], value.to_numpy()) for name, value in result.items()}), start.theta
 
 
 def _shared_mode(problem: Problem, criterion: Criterion, with_prior: bool, fit: ModelFit, begin: np.ndarray | None) -> Mode:

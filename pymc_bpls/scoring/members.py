@@ -21,7 +21,7 @@ from pymc_bpls.rules.model_rules import Decision, Members, ModelRule
 from pymc_bpls.scoring.criteria import WITH_ABSOLUTE
 from pymc_bpls.scoring.fitted import SetFit
 from pymc_bpls.scoring.one_model import ModelScorer
-from pymc_bpls.scoring.results import finished
+from pymc_bpls.scoring.results import Scores, Values, Variable, finished
 from pymc_bpls.scoring.scorer import ExactValues, Warm
 from pymc_bpls.scoring.settings import Settings
 
@@ -105,20 +105,20 @@ class SetScorer:
         log_evidence = np.array([member.mode.log_integral for member in fit.members])
         return {"member_log_evidence": log_evidence, "predictor": fit.predicts}
 
-    def score(self, settings: Settings, fit: SetFit, options: Options, warm: Warm = None) -> tuple[xr.Dataset, Warm]:
+    def score(self, settings: Settings, fit: SetFit, options: Options, warm: Warm = None) -> tuple[Scores, Warm]:
         """Scores by the rule, with the members' own values, which start anew in every round."""
         name = _absolute_name(settings)
         settings, apart = replace(settings, absolute=True, with_error=False), replace(options, weigh=None)
         results = self.of_each(lambda number, member: member.score(settings, fit.members[number], apart)[0])
-        dims = results[0]["score"].dims
-        values = np.stack([result[name].to_numpy() for result in results])
+        dims = results[0].variables["score"][0]
+        values = np.stack([result[name] for result in results])
         combined, weighing, decision = self._decide(values, options, fit.labeled)
-        result = self._dataset(name, dims if weighing is None else ("candidate",), combined, decision)
+        variables, attrs = self._variables(name, dims if weighing is None else ("candidate",), combined, decision)
         if "converged" in results[0]:
-            result["converged"] = dims, np.stack([result["converged"].to_numpy() for result in results]).all(axis=0)
-        theta = fit.members[0].mode.theta
-        result = finished(self.problem, result, options, weighing, theta=theta).assign_coords(member=list(self.names))
-        return result.assign_attrs(rule=self.rule.name, predictor=self.names[fit.predicts]), warm
+            variables["converged"] = dims, np.logical_and.reduce([result["converged"] for result in results])
+        attrs |= {"rule": self.rule.name, "predictor": self.names[fit.predicts]}
+        scores = finished(self.problem, Values(variables, attrs), options, weighing, theta=fit.members[0].mode.theta)
+        return replace(scores, coords={"member": list(self.names)}), warm
 
     def _decide(self, values: np.ndarray, options: Options, labeled: Labeled) -> tuple[np.ndarray, Weighing | None, Decision]:
         """The members' values (M, ...) after their classes were combined, the pseudo-labels then, and the rule's decision.
@@ -146,15 +146,22 @@ class SetScorer:
         log_prior = [float(member.problem.density.structure.compiled_log_prior(mle)) for member in self.members]
         return Members(self.dimension, np.array(log_prior))
 
-    def _dataset(self, name: str, dims: tuple[Any, ...], values: np.ndarray, decision: Decision) -> xr.Dataset:
+    def _variables(
+        self, name: str, dims: tuple[str, ...], values: np.ndarray, decision: Decision
+    ) -> tuple[dict[str, Variable], dict[str, Any]]:
+        """Those of the rule's value, the members' values and what the rule says of them, and attrs."""
         value = decision.value(values)
-        result = xr.Dataset({"score": (dims, value), name: (dims, value), f"{name}_member": (("member", *dims), values)})
+        variables: dict[str, Variable] = {
+            "score": (dims, value),
+            name: (dims, value),
+            f"{name}_member": (("member", *dims), values),
+        }
         if (decision.member >= 0).all():
-            result["decided_by"] = dims, np.array(self.names)[decision.member]
-        if self.rule.at_mle:
-            result["gamma_maximin"] = dims, values.min(axis=0)
-            result.attrs["disagreement"] = _disagreement(value, values)
-        return result
+            variables["decided_by"] = dims, np.array(self.names)[decision.member]
+        if not self.rule.at_mle:
+            return variables, {}
+        variables["gamma_maximin"] = dims, values.min(axis=0)
+        return variables, {"disagreement": _disagreement(value, values)}
 
     def exact_values(self, labeled: Labeled, k: int, method: Method, options: Options) -> ExactValues:
         """The rule's value of the members' exact ones; their runs are independent, and their normalisers have errors too."""

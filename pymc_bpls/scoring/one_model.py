@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from pymc_bpls.approximations.by_name import APPROXIMATIONS
 from pymc_bpls.approximations.predictive import log_softmax
@@ -24,7 +23,7 @@ from pymc_bpls.scoring.by_laplace import score_by_laplace
 from pymc_bpls.scoring.criteria import ABSOLUTE, Criterion, FitCriterion, FittedView
 from pymc_bpls.scoring.engines import Engines
 from pymc_bpls.scoring.fitted import ModelFit
-from pymc_bpls.scoring.results import FEWEST_SUMS, Pairs, finished, largest_error, own_error
+from pymc_bpls.scoring.results import FEWEST_SUMS, Pairs, Scores, Values, Variable, finished, largest_error, own_error
 from pymc_bpls.scoring.scorer import ExactValues, Warm
 from pymc_bpls.scoring.settings import Settings
 from pymc_bpls.text.progress import stage
@@ -107,30 +106,28 @@ class ModelScorer:
         """At the mode of ℓ_D + log π."""
         return self.problem.density.checks.sentence(fit.mode.theta, positions, "at the mode")
 
-    def score(self, settings: Settings, fit: ModelFit, options: Options, warm: Warm = None) -> tuple[xr.Dataset, Warm]:
+    def score(self, settings: Settings, fit: ModelFit, options: Options, warm: Warm = None) -> tuple[Scores, Warm]:
         """Scores of the candidates' classes, which are combined where the label rule says so."""
         to_log = None if options.weigh is None else _log_scale(settings)
         result, start = self._scores(settings, fit, Pairs.of(options.candidates, options.codes), warm)
-        result.attrs |= self._own_error(settings, fit, options, result, start)
+        result = replace(result, attrs={**result.attrs, **self._own_error(settings, fit, options, result, start)})
         if options.weigh is None or to_log is None:
             return finished(self.problem, result, options, theta=fit.mode.theta), start
         combined, weighing = _combined_classes(result, options.weigh, to_log)
         return finished(self.problem, combined, options, weighing, theta=fit.mode.theta), start
 
-    def _scores(self, settings: Settings, fit: ModelFit, pairs: Pairs, warm: Warm) -> tuple[xr.Dataset, Warm]:
+    def _scores(self, settings: Settings, fit: ModelFit, pairs: Pairs, warm: Warm) -> tuple[Values, Warm]:
         criterion = settings.criterion
         if not settings.by_laplace:
             begin = warm if isinstance(warm, dict) else {}
-            absolute = self.problem.proper and settings.absolute
-            return score_by_gaussian(settings.approximation, criterion, fit, pairs, begin, absolute=absolute)
+            absolute, to_rank = self.problem.proper and settings.absolute, not settings.absolute
+            return score_by_gaussian(settings.approximation, criterion, fit, pairs, begin, absolute=absolute, to_rank=to_rank)
         if isinstance(criterion, FitCriterion):
             return _score_by_fit(criterion, settings.rng, fit, pairs), warm
         shared = warm if isinstance(warm, np.ndarray) else None
         return score_by_laplace(self.problem, criterion, settings.with_prior, fit, pairs, shared)
 
-    def _own_error(
-        self, settings: Settings, fit: ModelFit, options: Options, result: xr.Dataset, start: Warm
-    ) -> dict[str, float]:
+    def _own_error(self, settings: Settings, fit: ModelFit, options: Options, result: Values, start: Warm) -> dict[str, float]:
         """As attrs: the error of a difference by the class sums of the best rows, where one class a row is scored.
 
         Not where these refits would take longer than those of the pool, or be compiled anew.
@@ -162,7 +159,7 @@ class ModelScorer:
         )
 
 
-def _score_by_fit(criterion: FitCriterion, rng: np.random.Generator, fit: ModelFit, pairs: Pairs) -> xr.Dataset:
+def _score_by_fit(criterion: FitCriterion, rng: np.random.Generator, fit: ModelFit, pairs: Pairs) -> Values:
     """Scores of the pairs; a class with probability 0 has none but −∞, unless its score is a probability."""
     view = FittedView(fit.predictive, fit.mode, pairs.rows, pairs.codes, rng)
     score = np.asarray(criterion.score(view), dtype=float)
@@ -174,7 +171,7 @@ def _score_by_fit(criterion: FitCriterion, rng: np.random.Generator, fit: ModelF
     if criterion.log_p is None:
         score = np.where(np.isneginf(view.at_own_class(view.log_probabilities)), -np.inf, score)
     attrs = {} if criterion.error is None else largest_error(criterion.error(view))
-    return xr.Dataset({"score": pairs.variable(score)}, attrs=attrs)
+    return Values({"score": pairs.variable(score)}, attrs)
 
 
 def _log_scale(settings: Settings) -> Callable[[np.ndarray], np.ndarray]:
@@ -191,18 +188,18 @@ def _log_scale(settings: Settings) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def _combined_classes(
-    result: xr.Dataset, weigh: Callable[[np.ndarray], Weighing], to_log: Callable[[np.ndarray], np.ndarray]
-) -> tuple[xr.Dataset, Weighing]:
+    result: Values, weigh: Callable[[np.ndarray], Weighing], to_log: Callable[[np.ndarray], np.ndarray]
+) -> tuple[Values, Weighing]:
     """`score` and the absolute value with their classes combined, as logarithms; terms stay those of each class."""
     with np.errstate(divide="ignore"):
-        log_values = to_log(result["score"].to_numpy())
+        log_values = to_log(result["score"])
     weighing = weigh(log_values)
-    combined = {
-        name: ("candidate", weighing.combined(log_values if name == "score" else result[name].to_numpy()))
+    combined: dict[str, Variable] = {
+        name: (("candidate",), weighing.combined(log_values if name == "score" else result[name]))
         for name in ("score", *ABSOLUTE.values())
         if name in result
     }
-    return result.drop_vars(list(combined)).assign(combined), weighing
+    return Values({**result.variables, **combined}, result.attrs), weighing
 
 
 def _checked(probabilities: Any, positions: np.ndarray, n_classes: int) -> np.ndarray:

@@ -1,8 +1,13 @@
-"""Pairs (candidate, class), and the Dataset of a scoring: coords, descriptions, pseudo-labels, and what has no finite score."""
+"""Pairs (candidate, class), and scores of them: pseudo-labels, what has no finite score, and the Dataset that a user gets.
+
+A round of a run needs arrays alone; a Dataset, with coords and descriptions, is made of them where somebody sees it.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -31,6 +36,10 @@ DESCRIPTIONS = {
 }
 
 
+#: Its dims and its values.
+Variable = tuple[tuple[str, ...], np.ndarray]
+
+
 class Pairs(NamedTuple):
     """Pairs (row, class), flat, and how values of them are laid out in a Dataset."""
 
@@ -45,9 +54,45 @@ class Pairs(NamedTuple):
         dims = ("candidate",) if codes.ndim == 1 else ("candidate", "label")
         return cls(np.repeat(candidates, codes.size // max(len(candidates), 1)), codes.ravel(), codes.shape, dims)
 
-    def variable(self, values: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
+    def variable(self, values: np.ndarray) -> Variable:
         """Values of the flat pairs as a variable of a Dataset."""
         return self.dims, values.reshape(self.shape)
+
+
+@dataclass(frozen=True)
+class Values:
+    """Variables by name, `score` among them, and attrs, as a Dataset has them."""
+
+    variables: Mapping[str, Variable]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.variables
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """The values of a variable."""
+        return self.variables[name][1]
+
+
+@dataclass(frozen=True)
+class Scores(Values):
+    """Scores of `candidates` that may get `codes` (m,), or (m, K), each with the pseudo-label `chosen` (m,), a code too."""
+
+    candidates: np.ndarray = field(kw_only=True)
+    codes: np.ndarray = field(kw_only=True)
+    chosen: np.ndarray = field(kw_only=True)
+    coords: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+
+    def dataset(self, problem: Problem) -> xr.Dataset:
+        """As the user sees them."""
+        (dims, score), names = self.variables["score"], problem.classes.names
+        variables = {
+            "score": (dims, score),
+            "pseudo_label": ("candidate", names[self.chosen]),
+            **{name: value for name, value in self.variables.items() if name != "score"},
+        }
+        described = {name: (*value, {"description": DESCRIPTIONS[name]}) for name, value in variables.items()}
+        return xr.Dataset(described, {**problem.coords(self.candidates, self.codes), **self.coords}, self.attrs)
 
 
 def largest_error(errors: np.ndarray) -> dict[str, float]:
@@ -58,56 +103,52 @@ def largest_error(errors: np.ndarray) -> dict[str, float]:
 
 def finished(
     problem: Problem,
-    result: xr.Dataset,
+    result: Values,
     options: Options,
     weighing: Weighing | None = None,
     *,
     theta: np.ndarray | None = None,
-) -> xr.Dataset:
-    """The result with pseudo-labels, coords and the user's index; rows without a finite score are reported.
+) -> Scores:
+    """The result with pseudo-labels; rows without a finite score are reported.
 
     `weighing` is how classes were combined, where they were; `theta` is the mode of D, at which causes are looked for.
     """
-    names, dims = problem.classes.names, result["score"].dims
-    candidates, codes, scores = options.candidates, options.codes, result["score"].to_numpy()
+    dims, scores = result.variables["score"]
+    candidates, codes = options.candidates, options.codes
     usable = ~(np.isnan(scores) | np.isposinf(scores))
     if "converged" in result:
-        converged = result["converged"].to_numpy()
+        converged = result["converged"]
         usable = usable & (converged if weighing is None else converged.all(axis=1))
     if weighing is not None:
         chosen = weighing.codes
     else:
         chosen = codes if codes.ndim == 1 else best_classes(np.where(usable, scores, -np.inf), options.preference)
-    variables = {
-        "score": (dims, np.where(usable, scores, np.nan)),
-        "pseudo_label": ("candidate", names[chosen]),
-        **{str(name): (value.dims, value.to_numpy()) for name, value in result.data_vars.items() if name != "score"},
-    }
-    described = {name: (*value, {"description": DESCRIPTIONS[name]}) for name, value in variables.items()}
     _warn_of_lost(problem, options, usable, theta)
     _warn_of_zeros(problem, options, usable & np.isneginf(scores))
-    return xr.Dataset(described, coords=problem.coords(candidates, codes), attrs=result.attrs)
+    variables = {**result.variables, "score": (dims, np.where(usable, scores, np.nan))}
+    return Scores(variables, result.attrs, candidates=candidates, codes=codes, chosen=chosen)
 
 
 def _warn_of_lost(problem: Problem, options: Options, usable: np.ndarray, theta: np.ndarray | None) -> None:
     """Warn of candidates without a score, and why."""
+    if usable.all():
+        return
     candidates = options.candidates
     bad = candidates[~usable.reshape(len(candidates), -1).all(axis=1)]
-    if bad.size:
-        rejected = None if theta is None else problem.density.checks.sentence(theta, bad, "at the mode")
-        warn(
-            f"{bad.size} of {len(candidates)} candidates have no finite score"
-            f"{' for some class' * (options.codes.ndim == 2)} (the first: row {bad[0]}). "
-            + (rejected or "They are never selected with it; look for far-away values in these rows.")
-        )
+    rejected = None if theta is None else problem.density.checks.sentence(theta, bad, "at the mode")
+    warn(
+        f"{bad.size} of {len(candidates)} candidates have no finite score"
+        f"{' for some class' * (options.codes.ndim == 2)} (the first: row {bad[0]}). "
+        + (rejected or "They are never selected with it; look for far-away values in these rows.")
+    )
 
 
 def _warn_of_zeros(problem: Problem, options: Options, zero: np.ndarray) -> None:
     """Warn of candidates whose score is −∞."""
+    if not zero.any():
+        return
     candidates = options.candidates
     pairs = np.argwhere(zero.reshape(len(candidates), -1))
-    if not len(pairs):
-        return
     row, column = pairs[0]
     codes = options.codes if zero.ndim == options.codes.ndim else None
     which = "" if codes is None else f", class {problem.classes.names[codes.reshape(len(candidates), -1)[row, column]]}"
@@ -117,13 +158,12 @@ def _warn_of_zeros(problem: Problem, options: Options, zero: np.ndarray) -> None
     )
 
 
-def rank_pairs(scores: xr.DataArray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs (candidate position in `scores`, class) from best to worst, and their scores; `codes` (m,) are pseudo-labels.
+def rank_pairs(values: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs (candidate position, class) from best to worst, and their scores `values`; `codes` (m,) are pseudo-labels.
 
     Scores within 1e-10 of each other are tied, and the first candidate wins; a NaN never takes part. Of the classes of a row
     that tie for its best score only the pseudo-label does: a criterion that rates them alike has no say in which it is.
     """
-    values = scores.to_numpy()
     if values.ndim == 1:
         order, _ = best_first(values)
         return np.column_stack([order, codes[order]]), values[order]
@@ -134,7 +174,7 @@ def rank_pairs(scores: xr.DataArray, codes: np.ndarray) -> tuple[np.ndarray, np.
     return np.column_stack(np.divmod(order, values.shape[1])), flat[order]
 
 
-def own_error(scores: xr.Dataset) -> float | None:
+def own_error(scores: xr.Dataset | Values) -> float | None:
     """How far a difference between two candidates' scores is off, where class sums or draws tell it; else None.
 
     √2 times the standard deviation of `class_sum_error` over the candidates, since exact class sums are all the same; or what
@@ -142,8 +182,9 @@ def own_error(scores: xr.Dataset) -> float | None:
     the class that a candidate competes with. Of averages over draws, √2 times their largest standard error.
     """
     known = scores.attrs.get("own_error")
-    if known is None and "class_sum_error" in scores and scores.sizes["candidate"] >= FEWEST_SUMS:
-        known = np.sqrt(2) * float(scores["class_sum_error"].std(ddof=1))
+    errors = np.asarray(scores["class_sum_error"]) if "class_sum_error" in scores else np.empty(0)
+    if known is None and len(errors) >= FEWEST_SUMS:
+        known = np.sqrt(2) * float(errors.std(ddof=1))
     if known is None and "score_error" in scores.attrs:
         known = np.sqrt(2) * scores.attrs["score_error"]
     return None if known is None else float(known)

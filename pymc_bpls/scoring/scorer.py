@@ -22,6 +22,7 @@ from pymc_bpls.montecarlo.bridge import LogRatio
 from pymc_bpls.montecarlo.references import Method
 from pymc_bpls.rules.label_rules import LabelRule, Options, read_options
 from pymc_bpls.scoring.fitted import Fitted
+from pymc_bpls.scoring.results import Scores
 from pymc_bpls.scoring.settings import Settings
 
 #: Where the next round's fits start from: the mode that refits share, or the Gaussians by k.
@@ -79,7 +80,7 @@ class Scorer(Protocol):
         """What PyMC rejects, at the mode, of the parameters of rows of the predictor's table, and what to do."""
         ...
 
-    def score(self, settings: Settings, fit: Any, options: Options, warm: Warm = None) -> tuple[xr.Dataset, Warm]:
+    def score(self, settings: Settings, fit: Any, options: Options, warm: Warm = None) -> tuple[Scores, Warm]:
         """Scores of the candidates' classes, and what the next round may start from, which is `warm` there."""
         ...
 
@@ -136,6 +137,6 @@ def label_options(scorer: Scorer, rule: LabelRule, fit: Fitted, candidates: np.n
 
 def score_pool(
     scorer: Scorer, settings: Settings, fit: Fitted, candidates: np.ndarray, warm: Warm = None
-) -> tuple[xr.Dataset, Warm]:
+) -> tuple[Scores, Warm]:
     """Scores of `candidates` under the label rule of `settings`, and what the next round may start from."""
     return scorer.score(settings, fit, label_options(scorer, settings.rule, fit, candidates), warm)

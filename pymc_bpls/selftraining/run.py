@@ -12,12 +12,13 @@ import xarray as xr
 
 from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.arguments import ARGUMENTS, check, require
+from pymc_bpls.compute.threads import for_matrices_of
 from pymc_bpls.errors import BPLSError, CriterionError, LabelError, RowError, warn
 from pymc_bpls.model.index import RowNames
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.rules.label_rules import DrawingRule
 from pymc_bpls.scoring.fitted import Fitted
-from pymc_bpls.scoring.results import own_error, rank_pairs
+from pymc_bpls.scoring.results import Scores, own_error, rank_pairs
 from pymc_bpls.scoring.scorer import Scorer, Warm, say_without_probabilities, score_pool
 from pymc_bpls.scoring.settings import Settings
 from pymc_bpls.selftraining.class_balance import ClassBalance
@@ -65,7 +66,7 @@ class Select(Protocol):
 
     def __call__(
         self, scorer: Scorer, settings: Settings, fit: Fitted, candidates: np.ndarray, warm: Warm
-    ) -> tuple[xr.Dataset, Warm]: ...
+    ) -> tuple[Scores, Warm]: ...
 
 
 @dataclass
@@ -97,13 +98,15 @@ class Run:
         """Rounds until there is a reason to stop, which is returned; `tell` hears how many pseudo-labels were added."""
         done = 0
         try:
-            self._refit()
-            while (ending := self._ending(done)) is None:
-                added = self._round()
-                if not added:
-                    return Ending("scores", "no candidate has a finite score")
-                done += 1
+            with for_matrices_of(self._size()):
                 self._refit()
+            while (ending := self._ending(done)) is None:
+                with for_matrices_of(self._size()):
+                    added = self._round()
+                    if not added:
+                        return Ending("scores", "no candidate has a finite score")
+                    done += 1
+                    self._refit()
                 tell(added)
             return ending
         except BPLSError as error:
@@ -120,6 +123,12 @@ class Run:
             reason = f"round {done + 1} failed with {type(error).__name__}: {error}"
             warn(f"The run ended early: {reason}. What was done until then is returned.")
             return Ending("failed", reason)
+
+    def _size(self) -> int:
+        """Of the matrices that D is worked on with."""
+        density = self.scorer.problem.density
+        predictors = density.structure.affine_map
+        return density.dimension if predictors is None else min(density.dimension, predictors.size * (len(self.labeled) + 1))
 
     def saved(self, settings: RunSettings, ending: Ending, members: RunMembers | None) -> SavedRun:
         """What is kept of it."""
@@ -199,7 +208,7 @@ class Run:
         """Score all candidates and add the best; returns how many were added."""
         assert self.fit is not None
         scores, warm = self.select(self.scorer, self.settings, self.fit, self.candidates, self.warm)
-        pairs, values = rank_pairs(scores["score"], self.scorer.problem.codes(scores["pseudo_label"].to_numpy()))
+        pairs, values = rank_pairs(scores["score"], scores.chosen)
         chosen = self._choose(pairs)
         pairs = self._with_drawn(pairs, chosen)
         steps, labeled = self._steps(scores, pairs, values, chosen)
@@ -222,7 +231,7 @@ class Run:
         return drawn
 
     def _steps(
-        self, scores: xr.Dataset, pairs: np.ndarray, values: np.ndarray, chosen: list[int]
+        self, scores: Scores, pairs: np.ndarray, values: np.ndarray, chosen: list[int]
     ) -> tuple[list[dict[str, Any]], Labeled]:
         """The entries of the chosen places of the ranking, and D with their rows."""
         number = self.history.steps[-1]["round"] + 1 if self.history.steps else 1
@@ -263,11 +272,11 @@ class Run:
         return chosen
 
 
-def _decided_by(scores: xr.Dataset, candidate: int, code: int) -> dict[str, str]:
+def _decided_by(scores: Scores, candidate: int, code: int) -> dict[str, str]:
     """The member of a set that decided on a pair, where there is one."""
     if "decided_by" not in scores:
         return {}
-    names = scores["decided_by"].to_numpy()
+    names = scores["decided_by"]
     return {"decided_by": str(names[candidate] if names.ndim == 1 else names[candidate, code])}
 
 

@@ -333,13 +333,12 @@ def _warm_dataset(warm: Warm) -> xr.Dataset:
     if isinstance(warm, np.ndarray):
         return xr.Dataset({"shared": ("parameter", warm)})
     fits = list(warm.values())
-    dataset = xr.Dataset(
-        {
-            "mean": (("k", "parameter"), np.stack([q.mean for q in fits])),
-            "covariance": (("k", "parameter", "parameter_bis"), np.stack([q.covariance for q in fits])),
-        },
-        coords={"k": list(warm)},
-    )
+    moments: dict[str, Any] = {
+        "mean": (("k", "parameter"), np.stack([q.mean for q in fits])),
+        "covariance": (("k", "parameter", "parameter_bis"), np.stack([q.covariance for q in fits])),
+    }
+    in_space = any(q.rows is not None for q in fits)  # sites say all, and moments in θ would take a matrix over all parameters
+    dataset = xr.Dataset({} if in_space else moments, coords={"k": list(warm)})
     sites = [q.sites for q in fits if q.sites is not None]
     if not sites:
         return dataset
@@ -440,7 +439,7 @@ def _check_rows(history: History, labeled: Labeled, start: Labeled) -> None:
 def _read_warm(state: xr.Dataset, labeled: Labeled) -> Warm:
     if "shared" in state:
         return state["shared"].to_numpy()
-    if "mean" not in state:
+    if "mean" not in state and "tau" not in state:
         return None
     return {int(k): _read_gaussian(state.sel(k=k), labeled) for k in state["k"].to_numpy()}
 
@@ -449,7 +448,8 @@ def _read_gaussian(state: xr.Dataset, labeled: Labeled) -> Gaussian:
     sites = None
     if "tau" in state:
         sites = Sites(labeled.first(int(state["rows"])), state["tau"].to_numpy(), state["nu"].to_numpy())
-    return Gaussian(state["mean"].to_numpy(), state["covariance"].to_numpy(), sites=sites)
+    mean, covariance = (state[name].to_numpy() if name in state else np.empty(0) for name in ("mean", "covariance"))
+    return Gaussian(mean, covariance, sites=sites)
 
 
 def generator_at(random_state: Mapping[str, Any]) -> np.random.Generator:
