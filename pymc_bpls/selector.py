@@ -29,8 +29,8 @@ from pymc_bpls.rules.label_rules import LabelRule, find_rule
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion
 from pymc_bpls.scoring.engines import refuse_weight
 from pymc_bpls.scoring.exact import exact_tree, find_exact, warn_if_unreliable
-from pymc_bpls.scoring.scorer import Scorer, label_options, score_pool
-from pymc_bpls.scoring.settings import Settings, find_settings
+from pymc_bpls.scoring.scorer import Scorer, fit_on, label_options, score_pool, settled
+from pymc_bpls.scoring.settings import AUTO, Settings, find_settings
 from pymc_bpls.selftraining.class_balance import ClassBalance, read_balance
 from pymc_bpls.selftraining.ending import Ending
 from pymc_bpls.selftraining.held_out import HeldOut
@@ -187,7 +187,7 @@ class PseudoLabelSelector(ABC):
         self,
         criterion: str | Criterion | FitCriterion = "ppp",
         *,
-        approximation: str = "laplace",
+        approximation: str = "auto",
         expansion: str = "map",
         labels: str | LabelRule = "predicted",
         candidate: str = "conditional",
@@ -196,17 +196,20 @@ class PseudoLabelSelector(ABC):
         other_modes: bool = True,
         progressbar: bool = True,
     ) -> xr.Dataset:
-        """Score every candidate, each with a refit of its own where the criterion asks for one.
+        """Score every candidate: by one Gaussian fit for the whole pool, or each with a refit of its own.
 
         Parameters
         ----------
         criterion : str, Criterion or FitCriterion, default "ppp"
             "ppp", "ibpls", "ubpls", "marginal_likelihood", "reference", "likelihood", "probability", "variance",
             "predictive", "entropy" or "random" (see the README's table), or a criterion of one's own.
-        approximation : {"laplace", "ep", "vi"}, default "laplace"
+        approximation : {"auto", "laplace", "ep", "vi"}, default "auto"
             Laplace's method with a refit of every candidate, or one Gaussian fit that scores the whole pool ("ppp",
             "marginal_likelihood" and "predictive"): expectation propagation (rows with one linear predictor, Gaussian priors
-            or independent ones of single coefficients) or variational inference (any model). The score is then the
+            or independent ones of single coefficients) or variational inference (any model). "auto" takes "ep" where the model
+            admits it, elsewhere "vi" while D has fewer than five rows a parameter, and "laplace" from there on; for all other
+            criteria it is "laplace". Where what it takes does not settle, the next one stands in, with a warning; attrs name
+            what was taken (`approximation`), and what it stands in for (`instead_of`). By "ep" and "vi" the score is the
             absolute value itself, comparable with `log_ppp` (or `log_evidence`) by Laplace's method; under an improper prior
             it is log E[p(ŷ|x,θ)] alone. attrs hold the constant, with "vi" its Monte Carlo error and k-hat. Where a
             log-posterior has a kink, and so no mode to verify, these two predict pseudo-labels at their own centre.
@@ -268,20 +271,20 @@ class PseudoLabelSelector(ABC):
            786-792. https://doi.org/10.1162/neco.2008.08-07-592
         """
         check(chunk_bytes=chunk_bytes, random_seed=random_seed, candidate=candidate, other_modes=other_modes)
-        settings = replace(find_settings(criterion, approximation, expansion, labels, random_seed), with_error=True)
+        labeled, candidates = self._problem.labeled, self._problem.table.candidates
+        asked = replace(find_settings(criterion, approximation, expansion, labels, random_seed), with_error=True)
         scorer = self._scorer.with_factor(candidate)
+        settings = settled(scorer, asked, labeled)
         if chunk_bytes is not None:
             scorer = scorer.with_memory(chunk_bytes)
-        labeled, candidates = self._problem.labeled, self._problem.table.candidates
         some = candidates if len(candidates) else labeled.positions[:1]
         with working(f"score by {settings.criterion.name}", progressbar):
-            fit = scorer.fit(labeled, centre_of=settings.centre_of)
+            fit = fit_on(scorer, settings, labeled)
             found, _ = score_pool(scorer, settings, fit, some)
             modes = self._look_for_modes(other_modes, lambda: fit)
         scores = found.dataset(self._problem).isel(candidate=slice(len(candidates)))
         return scores.assign_attrs(
             criterion=settings.criterion.name,
-            approximation=approximation,
             expansion=expansion,
             labels=settings.rule.name,
             candidate=candidate,
@@ -292,7 +295,7 @@ class PseudoLabelSelector(ABC):
         self,
         criterion: str | Criterion | FitCriterion = "ppp",
         *,
-        approximation: str = "laplace",
+        approximation: str = "auto",
         expansion: str = "map",
         labels: str | LabelRule = "predicted",
         candidate: str = "conditional",
@@ -315,9 +318,10 @@ class PseudoLabelSelector(ABC):
         Parameters
         ----------
         criterion, approximation, expansion, labels, candidate
-            As in `score`; with "ep" or "vi" the history's scores lack the constant that the candidates of a round share. With
-            `labels="sampled"` a row is chosen as with its predicted class, and gets one that is drawn from the posterior
-            predictive (over the Gaussian of `approximation`).
+            As in `score`; "auto" is settled by the labels that the run begins with, and where another one stands in, the
+            history's `approximation` says in which rounds. With "ep" or "vi" scores lack the constant that the candidates of a
+            round share. With `labels="sampled"` a row is chosen as with its predicted class, and gets one that is drawn from
+            the posterior predictive (over the Gaussian of `approximation`).
         rounds : int, optional
             How many rounds; until the pool is empty by default.
         batch_size : int, default 1
@@ -373,24 +377,25 @@ class PseudoLabelSelector(ABC):
            https://doi.org/10.1093/jrsssb/qkad005
         """
         check(random_seed=random_seed, candidate=candidate, other_modes=other_modes)
-        settings = for_runs(find_settings(criterion, approximation, expansion, labels, random_seed))
+        asked = for_runs(find_settings(criterion, approximation, expansion, labels, random_seed))
         refuse_weight(self._problem.density, self._problem.name, pseudo_weight)
         scorer, test_set = read_test(test, self._scorer.with_factor(candidate))
         rules = read_rules(stop)
-        held_out = self._known(rows_to_hold_out(rules, self._problem, settings.rng))
+        held_out = self._known(rows_to_hold_out(rules, self._problem, asked.rng))
         plan = Plan(rounds, batch_size, rules, read_balance(class_balance, scorer), pseudo_weight, test_set, held_out)
-        check_drawing(settings.rule, replicates, batch_size)
+        check_drawing(asked.rule, replicates, batch_size)
         table = self._problem.table
         if test_set is not None:
             table = table.without(test_set.positions)
         start = self._problem.labeled if held_out is None else self._problem.labeled.without(held_out.positions)
+        settings = settled(scorer, asked, start)
         run = Run(scorer, settings, plan, start, table.candidates, History())
         with working("self-training", progressbar):
-            labeled, centre = self._problem.labeled, settings.centre_of
-            modes = self._look_for_modes(other_modes, lambda: self._scorer.fit(labeled, centre_of=centre))
+            labeled = self._problem.labeled
+            modes = self._look_for_modes(other_modes, lambda: fit_on(self._scorer, settings, labeled))
         made_by = RunSettings(
             settings.criterion.name,
-            approximation,
+            settings.approximation,
             expansion,
             settings.rule.name,
             int(batch_size),
@@ -398,6 +403,7 @@ class PseudoLabelSelector(ABC):
             None if plan.balance is None else plan.balance.shares,
             self._model_rule,
             candidate,
+            asked.approximation == AUTO,
             notes={"other_modes": modes},
         )
         if replicates is None:
@@ -496,10 +502,12 @@ class PseudoLabelSelector(ABC):
         made_by = replace(saved.settings, model_rule=self._model_rule)
         by = criterion_again(made_by.criterion, criterion)
         rule = label_rule_again(made_by.labels, labels)
-        settings = for_runs(find_settings(by, made_by.approximation, made_by.expansion, rule, random_seed))
+        scored_so = self._scorer.with_factor(made_by.candidate)
+        approximation = AUTO if made_by.automatic else made_by.approximation
+        asked = for_runs(find_settings(by, approximation, made_by.expansion, rule, random_seed))
+        settings = settled(scored_so, asked, saved.labeled.first(len(saved.labeled) - len(saved.history.steps)))
         if random_seed is None:
             settings = replace(settings, rng=generator_at(saved.random_state))
-        scored_so = self._scorer.with_factor(made_by.candidate)
         scorer, test_set = read_test(held_out_again(saved.test, test, self._problem), scored_so)
         rules = read_rules(stop)
         check_rows_held_out(rules, saved.held_out, self._problem)

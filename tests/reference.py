@@ -71,7 +71,7 @@ def logistic(X, y, *, flat=False, scale=2.5):
 
 def at_pseudo(pls, split, criterion, variable="score", **settings):
     """A variable of `score(labels="all")` at the pseudo-labels of the file."""
-    scores = pls.score(criterion, labels="all", **settings)
+    scores = pls.score(criterion, labels="all", **{"approximation": "laplace", **settings})
     assert scores["candidate"].to_numpy().tolist() == split.pool.tolist()
     return scores[variable].to_numpy()[np.arange(split.m), split.pseudo]
 

@@ -20,7 +20,10 @@ def runs(few):
     return (
         split,
         informed,
-        {name: informed.self_train(name, rounds=12, test=split.test, **QUIET) for name in ("ppp", "variance")},
+        {
+            name: informed.self_train(name, rounds=12, test=split.test, approximation="laplace", **QUIET)
+            for name in ("ppp", "variance")
+        },
     )
 
 
@@ -105,14 +108,16 @@ def test_a_file_brings_everything_back(audits, tmp_path):
 
 def test_batches_and_all_classes_are_audited_where_a_round_began(table, small):
     _, _, truth = table
-    run = small.self_train(labels="all", batch_size=3, rounds=3, test=(np.arange(20, 26), truth[20:]), **QUIET)
+    run = small.self_train(
+        labels="all", batch_size=3, rounds=3, test=(np.arange(20, 26), truth[20:]), approximation="laplace", **QUIET
+    )
     audit = small.audit_along(run, every=1, criteria=["ppp"], random_seed=0, **QUIET)
     assert audit.rounds["step"].to_numpy().tolist() == [0, 3, 6]
     assert (audit.rounds["run_regret"] >= 0).all()
 
 
 def test_new_test_rows_are_not_needed(small):
-    run = small.self_train(rounds=2, **QUIET)
+    run = small.self_train(rounds=2, approximation="laplace", **QUIET)
     audit = small.audit_along(run, every=1, criteria=["ppp[ep]"], random_seed=0, **QUIET)
     assert "rows of the pool differently." in str(audit)
     assert "was not audited" in str(audit)
@@ -120,17 +125,17 @@ def test_new_test_rows_are_not_needed(small):
 
 def test_what_is_no_run_is_refused(small, few):
     _, other = few
-    run = small.self_train(rounds=0, **QUIET)
+    run = small.self_train(rounds=0, approximation="laplace", **QUIET)
     with pytest.raises(bpls.CriterionError, match="has no round with a choice"):
         small.audit_along(run, **QUIET)
     with pytest.raises(bpls.CriterionError, match="every=0 is no number of rounds"):
         small.audit_along(run, every=0, **QUIET)
     with pytest.raises(bpls.CriterionError, match="is no run of this table and model"):
-        other.audit_along(small.self_train(rounds=1, **QUIET), **QUIET)
+        other.audit_along(small.self_train(rounds=1, approximation="laplace", **QUIET), **QUIET)
 
 
 def test_interrupting_returns_what_was_audited(small, monkeypatch):
-    run = small.self_train(rounds=4, **QUIET)
+    run = small.self_train(rounds=4, approximation="laplace", **QUIET)
     import pymc_bpls.audit.along as walk
 
     step = walk.audit_step

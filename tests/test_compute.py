@@ -186,12 +186,12 @@ def walk(X, y):
 
 
 def by_refits(pls):
-    pls.score(labels="all")
+    pls.score(labels="all", approximation="laplace")
 
 
 def at_the_mode(pls):
     pls.score("variance")
-    pls.score("predictive", labels="all")
+    pls.score("predictive", labels="all", approximation="laplace")
 
 
 def over_draws(pls):

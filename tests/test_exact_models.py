@@ -123,7 +123,7 @@ def test_classes_sum_to_the_normaliser_by_quadrature(case):
 
 def test_the_class_sum_error_of_laplace_is_the_distance_from_its_own_normaliser(case):
     pls, _, _ = case
-    scores = pls.score(labels="all")
+    scores = pls.score(labels="all", approximation="laplace")
     labeled = pls.labeled
     first = pls.engine.fit(labeled)
     doubled = pls.engine.fit(labeled, first.theta, k=2)

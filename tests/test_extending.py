@@ -157,7 +157,7 @@ def test_rows_that_are_named_have_to_be_named_again(small):
 
 def test_a_run_holds_rows_out_once(small):
     with pytest.raises(bpls.CriterionError, match="stop= holds Confident and NoGain, and a run sets rows aside once"):
-        small.self_train(stop=[Confident(0.0), bpls.NoGain()], **QUIET)
+        small.self_train(stop=[Confident(0.0), bpls.NoGain()], approximation="laplace", **QUIET)
 
 
 @pytest.mark.parametrize(
@@ -175,24 +175,24 @@ def test_rows_that_cannot_be_held_out_are_refused(small, rows, error, message):
             return np.array(list(rows))
 
     with pytest.raises(error, match=message):
-        small.self_train(stop=Some(0.0), **QUIET)
+        small.self_train(stop=Some(0.0), approximation="laplace", **QUIET)
 
 
 # a label rule
 
 
 def test_a_label_rule_scores_the_classes_that_it_says(small):
-    scores, p = small.score(labels=LeastProbable()), small.predict_proba()
+    scores, p = small.score(labels=LeastProbable(), approximation="laplace"), small.predict_proba()
     expected = p.sel(row=scores["candidate"].to_numpy())
     np.testing.assert_array_equal(scores["pseudo_label"], p["class"].to_numpy()[expected.argmin("class")])
-    every = small.score(labels="all")
+    every = small.score(labels="all", approximation="laplace")
     chosen = every["score"].sel(label=scores["pseudo_label"])
     np.testing.assert_allclose(scores["score"], chosen, rtol=1e-9)
 
 
 def test_a_label_rule_goes_through_a_file_on_to_an_audit(small, tmp_path):
     rule = LeastProbable()
-    whole = small.self_train("ppp", labels=rule, rounds=4, **QUIET)
+    whole = small.self_train("ppp", labels=rule, rounds=4, approximation="laplace", **QUIET)
     longer = cut(small, tmp_path, "ppp", labels=rule, again={"labels": rule})
     same(longer, four(whole))
     with pytest.raises(bpls.CriterionError, match=r'run= holds labels="least probable", a rule of your own\. Give it again'):
@@ -209,7 +209,9 @@ def test_a_label_rule_goes_through_a_file_on_to_an_audit(small, tmp_path):
 def test_a_label_rule_is_that_of_exact_values_and_of_their_audit(small, tmp_path):
     rule = LeastProbable()
     exact = through_a_file(small.exact("ppp", labels=rule, **PSIS), tmp_path)
-    np.testing.assert_array_equal(exact["exact"]["pseudo_label"], small.score(labels=rule)["pseudo_label"])
+    np.testing.assert_array_equal(
+        exact["exact"]["pseudo_label"], small.score(labels=rule, approximation="laplace")["pseudo_label"]
+    )
     for audit in (small.audit(["ppp"], exact, labels=rule), small.audit(["ppp"], labels=rule, **PSIS)):
         np.testing.assert_array_equal(audit.candidates["pseudo_label"], exact["exact"]["pseudo_label"])
     with pytest.raises(bpls.CriterionError, match='exact= holds labels="least probable", a rule of your own'):
@@ -224,10 +226,10 @@ def test_a_label_rule_is_that_of_exact_values_and_of_their_audit(small, tmp_path
 @pytest.mark.parametrize("rule", [Forgetful(), "sampled"])
 def test_a_rule_that_draws_goes_through_a_file_on_to_an_audit(small, rule, tmp_path):
     again = {"labels": rule} if isinstance(rule, Forgetful) else {}
-    whole = small.self_train("ppp", labels=rule, rounds=4, random_seed=2, **QUIET)
+    whole = small.self_train("ppp", labels=rule, rounds=4, random_seed=2, approximation="laplace", **QUIET)
     longer = cut(small, tmp_path, "ppp", labels=rule, random_seed=2, again=again)
     same(longer, four(whole))
-    predicted = small.self_train("ppp", rounds=4, **QUIET)["history"]["pseudo_label"]
+    predicted = small.self_train("ppp", rounds=4, approximation="laplace", **QUIET)["history"]["pseudo_label"]
     assert (longer["history"]["pseudo_label"].to_numpy() != predicted.to_numpy()).any()
     if again:
         with pytest.raises(bpls.CriterionError, match=r'run= holds labels="forgetful", a rule of your own\. Give it again'):
@@ -239,7 +241,7 @@ def test_a_rule_that_draws_goes_through_a_file_on_to_an_audit(small, rule, tmp_p
 
 def test_a_rule_that_draws_scores_and_is_exact_by_the_class_that_it_chooses_by(small, tmp_path):
     exact = through_a_file(small.exact("ppp", labels=Forgetful(), **PSIS), tmp_path)
-    np.testing.assert_array_equal(exact["exact"]["pseudo_label"], small.score()["pseudo_label"])
+    np.testing.assert_array_equal(exact["exact"]["pseudo_label"], small.score(approximation="laplace")["pseudo_label"])
     audit = small.audit(["ppp"], exact, labels=Forgetful())
     np.testing.assert_array_equal(audit.candidates["pseudo_label"], exact["exact"]["pseudo_label"])
 
@@ -248,13 +250,13 @@ def test_a_rule_that_draws_scores_and_is_exact_by_the_class_that_it_chooses_by(s
 
 
 def test_a_criterion_by_the_fit_scores_what_it_computes(small):
-    scores = small.score(MARGIN)
+    scores = small.score(MARGIN, approximation="laplace")
     p = np.sort(small.predict_proba(scores["candidate"].to_numpy()).to_numpy(), axis=1)
     np.testing.assert_allclose(scores["score"], p[:, 1] - p[:, 0], rtol=1e-9)
 
 
 def test_a_criterion_by_the_fit_goes_through_a_file_on_to_an_audit(small, tmp_path):
-    whole = small.self_train(MARGIN, rounds=4, **QUIET)
+    whole = small.self_train(MARGIN, rounds=4, approximation="laplace", **QUIET)
     longer = cut(small, tmp_path, MARGIN, again={"criterion": MARGIN})
     same(longer, four(whole))
     with pytest.raises(bpls.CriterionError, match=r'run= holds criterion="margin", one of your own\. Give it again'):
@@ -265,7 +267,9 @@ def test_a_criterion_by_the_fit_goes_through_a_file_on_to_an_audit(small, tmp_pa
     along = small.audit_along(longer, every=3, criteria=["ppp", MARGIN], random_seed=0, **QUIET)
     assert along.rounds["criterion"].to_numpy().tolist() == ["ppp", "margin"]
     audit = small.audit(["ppp", MARGIN, "probability"], **PSIS)
-    np.testing.assert_allclose(audit.candidates["score"].sel(criterion="margin"), small.score(MARGIN)["score"], rtol=1e-9)
+    np.testing.assert_allclose(
+        audit.candidates["score"].sel(criterion="margin"), small.score(MARGIN, approximation="laplace")["score"], rtol=1e-9
+    )
     # with two classes the margin is the probability's order
     np.testing.assert_allclose(audit.agreement["tau"][1], audit.agreement["tau"][2])
 
@@ -274,12 +278,12 @@ def test_a_criterion_by_the_fit_goes_through_a_file_on_to_an_audit(small, tmp_pa
 
 
 def test_a_model_rule_scores_by_what_it_decides(middle):
-    scores = middle.score()
+    scores = middle.score(approximation="laplace")
     np.testing.assert_allclose(scores["score"], np.median(scores["log_ppp_member"], axis=0), rtol=1e-12)
 
 
 def test_a_model_rule_goes_through_a_file_and_no_other_goes_on(middle, three, tmp_path):
-    whole = middle.self_train(rounds=4, **QUIET)
+    whole = middle.self_train(rounds=4, approximation="laplace", **QUIET)
     longer = cut(middle, tmp_path, again={})
     same(longer, four(whole))
     assert longer.attrs["rule"] == "Median()"
@@ -306,7 +310,7 @@ def test_a_model_rule_without_a_text_of_its_own_is_called_by_its_class(three):
             return Median().decide(values, members)
 
     assert Unnamed().name == "Unnamed()"
-    assert bpls.ModelSet(three, Unnamed()).score().attrs["rule"] == "Unnamed()"
+    assert bpls.ModelSet(three, Unnamed()).score(approximation="laplace").attrs["rule"] == "Unnamed()"
 
 
 # errors of the user's own objects

@@ -56,7 +56,7 @@ def test_a_run_is_accuracy_log_score_scores_gaps_and_classes(run):
 
 
 def test_the_band_is_the_standard_error_of_the_paired_difference(small, table):
-    run = small.self_train(test=(TEST, table[2][TEST]), progressbar=False)
+    run = small.self_train(test=(TEST, table[2][TEST]), progressbar=False, approximation="laplace")
     right = run["test"]["right_before"].to_numpy(), run["test"]["right_after"].to_numpy()
     assert (right[0] != right[1]).any()
     panel = bpls.plot_self_training(run)[0]
@@ -276,7 +276,7 @@ def test_three_classes_are_shaded_by_the_one_that_is_predicted(three):
 
 
 def test_scores_without_an_error_bar_are_not_enlarged(small, table):
-    run = small.self_train(rounds=3, test=(TEST, table[2][TEST]), progressbar=False)
+    run = small.self_train(rounds=3, test=(TEST, table[2][TEST]), progressbar=False, approximation="laplace")
     accuracy, log_score, scores, gaps, _ = bpls.plot_self_training(run)
     assert np.ptp(log_score.get_ylim()) >= np.log(2) and log_score.get_ylim()[1] == 0
     for panel in (accuracy, scores, gaps):
@@ -286,8 +286,8 @@ def test_scores_without_an_error_bar_are_not_enlarged(small, table):
 
 
 def test_a_gap_within_the_scores_own_error_is_drawn_as_a_tie(small):
-    run = small.self_train(labels="all", rounds=3, progressbar=False)
-    sums = small.score(labels="all")["class_sum_error"].to_numpy()
+    run = small.self_train(labels="all", rounds=3, progressbar=False, approximation="laplace")
+    sums = small.score(labels="all", approximation="laplace")["class_sum_error"].to_numpy()
     assert float(run["history"]["own_error"][0]) == pytest.approx(np.sqrt(2) * sums.std(ddof=1))
     assert labels(bpls.plot_self_training(run)[1]) == ["tied within its own error"]
     said = str(bpls.summary(run))
@@ -295,7 +295,7 @@ def test_a_gap_within_the_scores_own_error_is_drawn_as_a_tie(small):
     assert f"(median); {(gap < error).sum()} of 3 by less than the error of a difference, which makes them ties." in said
     again = small.resume(run, rounds=1, progressbar=False)
     np.testing.assert_array_equal(again["history"]["own_error"][:3], error)
-    assert "own_error" not in small.self_train(rounds=1, progressbar=False)["history"]
+    assert "own_error" not in small.self_train(rounds=1, progressbar=False, approximation="laplace")["history"]
 
 
 def test_what_is_no_model_is_not_drawn(small):

@@ -142,7 +142,7 @@ def single_precision():
 def fitted():
     """A model whose functions are compiled."""
     pls = bpls.BPLS(declare(linear))
-    pls.score()
+    pls.score(approximation="laplace")
     return pls
 
 
@@ -171,7 +171,7 @@ def test_a_frame_of_numbers_and_booleans_is_one_of_numbers():
         data = pm.Data("X", frame[:N_LABELED].astype(float), dims=(None, "column"))
         pm.Bernoulli("label", logit_p=data @ pm.Normal("b", 0, 2, dims="column"), observed=TRUTH[:N_LABELED])
     for rows in (frame[N_LABELED:], frame[N_LABELED:].convert_dtypes()):
-        scores = bpls.BPLS(model, pool={"X": rows}).score()["score"]
+        scores = bpls.BPLS(model, pool={"X": rows}).score(approximation="laplace")["score"]
         np.testing.assert_allclose(scores[:3], [-17.6534, -17.6390, -17.6088], atol=5e-5)
     with pytest.raises(RowError, match='type object in columns "ward_b"'):
         bpls.BPLS(model, pool={"X": frame[N_LABELED:].assign(ward_b="yes")})

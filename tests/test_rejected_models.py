@@ -143,7 +143,7 @@ def test_a_candidate_that_pymc_rejects_has_no_probability_and_is_named(with_far_
 def test_a_candidate_is_scored_where_pymc_allows_it_with_its_label(with_far_rows):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BPLSWarning)
-        scores = with_far_rows.score(labels="all")
+        scores = with_far_rows.score(labels="all", approximation="laplace")
     assert scores["log_lik_pseudo"].max() <= 0
     near = scores.sel(candidate=[c for c in scores.candidate.values if c not in (30, 41)])
     assert np.isfinite(near["score"]).all()

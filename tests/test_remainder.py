@@ -129,7 +129,7 @@ def test_errors_of_slopes_are_those_of_the_mean():
 
 def test_criteria_are_those_of_a_score(small, table):
     """Refits by the engine, with the pseudo-labels of a score, at the MAP."""
-    scores = {name: small.score(name) for name in ("ppp", "ibpls")}
+    scores = {name: small.score(name, approximation="laplace") for name in ("ppp", "ibpls")}
     candidates, codes = (scores["ppp"][name].to_numpy() for name in ("candidate", "pseudo_label"))
     found = terms(small.engine, Labeled(np.arange(12), table[2][:12], np.ones(12)), candidates, codes, "map")
     for name, score in scores.items():

@@ -86,7 +86,7 @@ def test_shared_refits_choose_as_two_scorings_do():
         choices = choose(declared.engine, split.labeled, mode, split.candidates, mode.theta)
         pls = selector(split)
         for name in CRITERIA:
-            scores = pls.score(name)
+            scores = pls.score(name, approximation="laplace")
             np.testing.assert_array_equal(scores["pseudo_label"], choices.codes)
             assert np.nanargmax(scores["score"].to_numpy()) == choices.best[name]
 
@@ -96,7 +96,9 @@ def test_runs_are_those_of_the_package(name):
     declared = declare(TINY.source)
     split = declared.split(TINY, 0)
     mine = list(SelfTraining(declared.engine, split).run(name))
-    run = selector(split).self_train(name, test=(split.test.positions, split.test.codes), progressbar=False)
+    run = selector(split).self_train(
+        name, test=(split.test.positions, split.test.codes), progressbar=False, approximation="laplace"
+    )
     chosen = [int(each.candidates[each.choices.best[name]]) for each in mine[:-1]]
     assert chosen == run["history"]["candidate"].to_numpy().tolist()
     accuracies = [each.right / len(split.test.positions) for each in mine]

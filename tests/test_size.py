@@ -48,7 +48,7 @@ def logistic():
 
 
 def test_the_design_is_made_for_the_rows_in_use_and_is_that_of_the_model(logistic):
-    logistic.score(progressbar=False)
+    logistic.score(progressbar=False, approximation="laplace")
     design = logistic.engine.affine_rows.design
     assert len(design.matrix) == LABELED + len(CANDIDATES)
     in_use = np.r_[0:LABELED, CANDIDATES]
@@ -78,10 +78,10 @@ def test_what_would_not_fit_is_refused_with_its_size(logistic, monkeypatch, what
 
 def test_a_candidate_whose_refit_would_not_fit_is_refused(logistic, monkeypatch):
     monkeypatch.setattr(memory, "_SMALL", 400)
-    logistic.score(progressbar=False)
+    logistic.score(progressbar=False, approximation="laplace")
     monkeypatch.setattr(memory, "free_bytes", lambda: 401)
     with pytest.raises(bpls.SizeError, match=f"refit of a candidate with 2 parameters and {LABELED} rows of D"):
-        logistic.score(progressbar=False)
+        logistic.score(progressbar=False, approximation="laplace")
 
 
 @pytest.mark.slow
@@ -186,10 +186,10 @@ def test_a_line_within_another_is_a_part_of_it_and_a_display_of_the_users_own_is
 
 
 def test_a_score_names_its_refits(logistic, named):
-    logistic.score()
+    logistic.score(approximation="laplace")
     assert f"refits, {len(CANDIDATES)} of {len(CANDIDATES)}" in named
     named.clear()
-    logistic.score(progressbar=False)
+    logistic.score(progressbar=False, approximation="laplace")
     assert named == []
 
 
@@ -200,14 +200,14 @@ def test_each_long_method_names_its_parts(named):
     assert "the mode of D (20 rows)" in named and "looking for other modes, 6 of 6" in named
     assert any(part.startswith("compiling ") for part in named)
     named.clear()
-    pls.score()
+    pls.score(approximation="laplace")
     assert "the mode that refits start from" in named and f"refits, {len(CANDIDATES)} of {len(CANDIDATES)}" in named
     named.clear()
     pls.audit(["ppp", "probability"], np.zeros(len(CANDIDATES)))
     assert "scores by ppp" in named and "scores by probability" in named
     named.clear()
     pls.fit(progressbar=False)
-    pls.score(progressbar=False)
+    pls.score(progressbar=False, approximation="laplace")
     assert named == []
 
 

@@ -73,7 +73,7 @@ def test_scores_show_the_best_candidates_in_order(small):
 
 
 def test_scores_of_all_classes_show_the_class_sum_error(small):
-    scores = small.score(labels="all")
+    scores = small.score(labels="all", approximation="laplace")
     best = int(scores["score"].max("label").to_numpy().argmax())
     shown = float(bpls.summary(scores).table["class_sum_error"].iloc[0])
     assert shown == pytest.approx(float(scores["class_sum_error"][best]), rel=0.05)
@@ -126,9 +126,9 @@ def test_a_set_s_summaries_name_its_rule_and_members(table):
     X, y, _ = table
     robust = bpls.ModelSet(bpls.prior_set(reference.logistic(X, y), "b", scale=[0.5, 1]), bpls.GammaMaximin())
     said = "By GammaMaximin() over 2 members: b: scale × 0.5, b: scale × 1."
-    scores = robust.score()
-    assert said in str(bpls.summary(scores)) and said in str(bpls.summary(robust.score(labels="all")))
-    assert said in str(bpls.summary(robust.self_train(rounds=1, progressbar=False)))
+    scores = robust.score(approximation="laplace")
+    assert said in str(bpls.summary(scores)) and said in str(bpls.summary(robust.score(labels="all", approximation="laplace")))
+    assert said in str(bpls.summary(robust.self_train(rounds=1, progressbar=False, approximation="laplace")))
     frame = scores.drop_dims("member").to_dataframe()
     assert len(frame) == 14 and frame["score"].tolist() == scores["score"].to_numpy().tolist()
 
@@ -149,11 +149,11 @@ def test_a_close_choice_is_said_to_be_one(small, run):
     assert close and f"{close} of {len(gaps)} choices were less than 0.1 ahead, which may be less than scores are off" in said
     assert "which may be less" not in str(bpls.summary(small.score("probability")))
     assert "less than scores are off: audit measures that." in str(bpls.summary(small.score(approximation="ep")))
-    assert "less than scores are off" in str(bpls.summary(small.score("marginal_likelihood")))
+    assert "less than scores are off" in str(bpls.summary(small.score("marginal_likelihood", approximation="laplace")))
 
 
 def test_ties_of_predicted_classes_are_told_by_the_class_sums_of_the_best(small):
-    scores, every = small.score(), small.score(labels="all")
+    scores, every = small.score(approximation="laplace"), small.score(labels="all", approximation="laplace")
     best = np.argsort(-scores["score"].to_numpy(), kind="stable")[:7]  # 14 refits, as many as the pool takes
     error = np.sqrt(2) * every["class_sum_error"].to_numpy()[best].std(ddof=1)
     assert scores.attrs["own_error"] == pytest.approx(error, rel=1e-6)
@@ -161,7 +161,7 @@ def test_ties_of_predicted_classes_are_told_by_the_class_sums_of_the_best(small)
     tied = int((behind < error).sum())
     said = f"The best {tied} are tied" if tied > 1 else "The best is ahead by more than"
     assert said in str(bpls.summary(scores)) and f"by class sums ({error:.2g})" in str(bpls.summary(scores))
-    run = small.self_train(rounds=1, progressbar=False)
+    run = small.self_train(rounds=1, approximation="laplace", progressbar=False)
     assert "own_error" not in run["history"]  # which would cost refits in every round
 
 

@@ -20,7 +20,7 @@ ONE_CORE = {"cores": 1, "chains": 2, "progressbar": False}
 
 @pytest.fixture(scope="module")
 def run(small, table):
-    return small.self_train("ppp", rounds=4, test=(TEST, table[2][TEST]), **QUIET)
+    return small.self_train("ppp", approximation="laplace", rounds=4, test=(TEST, table[2][TEST]), **QUIET)
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +190,7 @@ def test_labels_have_the_user_s_index_and_classes(table):
 
 
 def test_a_resumed_run_read_from_a_file_is_used_alike(small, table, run, gaussian, tmp_path):
-    part = small.self_train("ppp", rounds=2, test=(TEST, table[2][TEST]), **QUIET)
+    part = small.self_train("ppp", approximation="laplace", rounds=2, test=(TEST, table[2][TEST]), **QUIET)
     bpls.save(part, tmp_path / "part.nc")
     with xr.open_datatree(tmp_path / "part.nc", engine="h5netcdf") as tree:
         longer = small.resume(tree.load(), rounds=2, **QUIET)

@@ -162,7 +162,7 @@ def test_density_gradient_and_hessian_are_those_of_pymc(declared):
 @pytest.mark.parametrize("declared", REFITTED, indirect=True)
 def test_ppp_of_each_class_is_that_of_a_refit_by_scipy(declared):
     kind, pls = declared
-    scores = pls.score("ppp", labels="all", candidate="joint").sel(candidate=CANDIDATE)
+    scores = pls.score("ppp", labels="all", candidate="joint", approximation="laplace").sel(candidate=CANDIDATE)
     rows = np.r_[zoo.LABELED, zoo.LABELED, CANDIDATE]
     label = int(scores["pseudo_label"]) if kind.local else 1
     value_and_gradient, start = compiled(kind.declare(rows, np.r_[np.tile(kind.labels[zoo.LABELED], 2), label]))
@@ -227,10 +227,10 @@ def test_a_beta_binomial_of_one_trial_is_warned_of():
 def test_one_table_and_a_pool_have_the_same_scores(name):
     declare, labels = zoo.POOLED[name]
     known = np.where(np.arange(zoo.N) < zoo.N_LABELED, labels, -1)
-    one = bpls.BPLS(declare(np.arange(zoo.N), known)).score()
+    one = bpls.BPLS(declare(np.arange(zoo.N), known)).score(approximation="laplace")
     model = declare(zoo.LABELED, labels[zoo.LABELED])
     rows = {data: zoo.CONTAINERS[data][zoo.CANDIDATES] for data in zoo.CONTAINERS if data in model.named_vars}
-    pooled = bpls.BPLS(model, pool=rows).score()
+    pooled = bpls.BPLS(model, pool=rows).score(approximation="laplace")
     np.testing.assert_allclose(one["score"], pooled["score"], rtol=0, atol=1e-10)
     np.testing.assert_array_equal(one["pseudo_label"], pooled["pseudo_label"])
 
@@ -239,7 +239,7 @@ def test_one_table_and_a_pool_have_the_same_scores(name):
 def test_two_rounds_of_self_training_add_two_rows(declared):
     kind, pls = declared
     known = zoo.CANDIDATES[:2]
-    run = pls.self_train(rounds=2, test=(known, kind.labels[known]), progressbar=False)
+    run = pls.self_train(rounds=2, test=(known, kind.labels[known]), progressbar=False, approximation="laplace")
     assert run.attrs["stop_reason"] == "2 rounds are done"
     assert run["history"].sizes["step"] == 2
     assert set(run["history"]["candidate"].to_numpy()) <= set(zoo.CANDIDATES[2:])

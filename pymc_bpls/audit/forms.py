@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.scoring.criteria import CRITERIA, Criterion, FitCriterion
-from pymc_bpls.scoring.settings import Settings, find_settings
+from pymc_bpls.scoring.settings import AUTO, LAPLACE, Settings, find_settings
 
 #: What an audit compares by default.
 AUDITED = (
@@ -37,7 +37,7 @@ class Form:
 
     label: str
     criterion: str | Criterion | FitCriterion
-    approximation: str = "laplace"
+    approximation: str = LAPLACE
     expansion: str = "map"
 
     def settings(self, rng: np.random.Generator) -> Settings:
@@ -45,10 +45,12 @@ class Form:
         return find_settings(self.criterion, self.approximation, self.expansion, "all", rng)
 
 
-def read_forms(criteria: str | Criterion | FitCriterion | Sequence[str | Criterion | FitCriterion]) -> list[Form]:
-    """Forms as the user names them, one or several, each once."""
+def read_forms(
+    criteria: str | Criterion | FitCriterion | Sequence[str | Criterion | FitCriterion], approximation: str = LAPLACE
+) -> list[Form]:
+    """Forms as the user names them, one or several, each once; by `approximation` where they name none."""
     given = [criteria] if isinstance(criteria, str | Criterion | FitCriterion) else list(criteria)
-    forms = [read_form(each) for each in dict.fromkeys(given)]
+    forms = [read_form(each, approximation) for each in dict.fromkeys(given)]
     labels = [form.label for form in forms]
     twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice or not forms:
@@ -57,8 +59,8 @@ def read_forms(criteria: str | Criterion | FitCriterion | Sequence[str | Criteri
     return forms
 
 
-def read_form(given: str | Criterion | FitCriterion) -> Form:
-    """`"ppp"`, `"ppp[ep]"`, `"ppp[vi]"`, `"ppp[mle]"`, likewise for other criteria, or a criterion of one's own.
+def read_form(given: str | Criterion | FitCriterion, approximation: str = LAPLACE) -> Form:
+    """`"ppp"`, `"ppp[ep]"`, `"ppp[vi]"`, `"ppp[mle]"` or `"ppp[laplace]"`, likewise others, or a criterion of one's own.
 
     Examples
     --------
@@ -69,12 +71,15 @@ def read_form(given: str | Criterion | FitCriterion) -> Form:
     if isinstance(given, Criterion | FitCriterion):
         if CRITERIA.get(given.name, given) is not given:
             raise CriterionError(f'A criterion of your own is named "{given.name}", as a built-in one. Give it another name.')
-        return Form(given.name, given)
+        return Form(given.name, given, approximation)
     if not isinstance(given, str):
         raise CriterionError(f"criteria= holds a {type(given).__name__}. Give names of criteria, or Criterion objects.")
     given = given.removesuffix("[map]")
     found = re.fullmatch(r"(\w+)\[(\w+)\]", given)
     name, way = found.groups() if found else (given, "map")
-    form = Form(given, name, expansion=way) if way in ("map", "mle") else Form(given, name, approximation=way)
+    if way == AUTO:
+        raise CriterionError(f'"{given}" names no approximation. Use "{name}", "{name}[ep]" or "{name}[vi]".')
+    by = {"map": (approximation, "map"), "mle": (LAPLACE, "mle")}
+    form = Form(given, name, *by.get(way, (way, "map")))
     form.settings(np.random.default_rng(0))
     return form

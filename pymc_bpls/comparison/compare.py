@@ -17,8 +17,8 @@ from pymc_bpls.comparison.splits import Split, read_splits
 from pymc_bpls.errors import ApproximationError, ModeError
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion
 from pymc_bpls.scoring.engines import refuse_weight
-from pymc_bpls.scoring.scorer import Scorer
-from pymc_bpls.scoring.settings import find_settings
+from pymc_bpls.scoring.scorer import Scorer, settled
+from pymc_bpls.scoring.settings import AUTO, find_settings
 from pymc_bpls.selector import PseudoLabelSelector, for_runs, working
 from pymc_bpls.selftraining.class_balance import read_balance
 from pymc_bpls.selftraining.ending import Ending
@@ -68,7 +68,7 @@ def compare(
     pls : BPLS or ModelSet
         Of the table, with all labels that are known.
     criteria : sequence of str, Criterion or FitCriterion
-        As in `audit`: names, with "[ep]", "[vi]" or "[mle]" for another approximation or expansion.
+        Names as in `self_train`, with "[laplace]", "[ep]", "[vi]" or "[mle]" for another approximation or expansion.
     splits : int or list of tuple, default 10
         How many random splits of the labeled rows, each class in the same share, with the pool as it is; or a list of
         (labeled, unlabeled, test), each by position, a mask or names of the index.
@@ -119,7 +119,7 @@ def compare(
     Frozen({'criterion': 2})
     """
     check(random_seed=random_seed, rounds=rounds, batch_size=batch_size)
-    forms = read_forms(criteria)
+    forms = read_forms(criteria, AUTO)
     rng = np.random.default_rng(random_seed)
     scorer, problem = pls.scorer, pls.scorer.problem
     drawn = read_splits(splits, problem, test_share, rng)
@@ -149,15 +149,15 @@ def _train(scorer: Scorer, form: Form, split: Split, seed: int, how: Mapping[str
     test = HeldOut(split.test, scorer.problem.table.codes[split.test])
     scorer = scorer.with_table(split.table(scorer.problem.table))
     problem = scorer.problem
-    settings = for_runs(find_settings(form.criterion, form.approximation, form.expansion, how["labels"], seed))
-    check_drawing(settings.rule, None, how["batch_size"])
+    asked = for_runs(find_settings(form.criterion, form.approximation, form.expansion, how["labels"], seed))
+    check_drawing(asked.rule, None, how["batch_size"])
     rules = read_rules(how["stop"])
-    set_aside = rows_to_hold_out(rules, problem, settings.rng)
+    set_aside = rows_to_hold_out(rules, problem, asked.rng)
     held_out = HeldOut(set_aside, problem.table.codes[set_aside]) if len(set_aside) else None
     balance = read_balance(how["class_balance"], scorer)
     plan = Plan(how["rounds"], how["batch_size"], rules, balance, how["pseudo_weight"], test, held_out)
     start = problem.labeled.without(set_aside)
-    run = Run(scorer, settings, plan, start, problem.table.candidates, History())
+    run = Run(scorer, settled(scorer, asked, start), plan, start, problem.table.candidates, History())
     before, began = _compiled(scorer), perf_counter()
     try:
         ending = run.go(tell)

@@ -45,6 +45,7 @@ _DIMS = {
 RESERVED = frozenset(
     _DIMS
     | {
+        "approximation",
         "class_sum_error",
         "converged",
         "decided_by",

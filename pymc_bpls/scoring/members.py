@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import xarray as xr
 
+from pymc_bpls.approximations.automatic import order_for_all
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.errors import BPLSError, CriterionError, ModeError
 from pymc_bpls.model.problem import Problem
@@ -55,6 +56,10 @@ class SetScorer:
     def dimension(self) -> np.ndarray:
         """dim θ of each member."""
         return np.array([member.problem.density.dimension for member in self.members])
+
+    def approximations(self, labeled: Labeled) -> tuple[str, ...]:
+        """Those that all members can take."""
+        return order_for_all([member.approximations(labeled) for member in self.members])
 
     def with_rows(self, rows: Mapping[str, Any]) -> tuple[SetScorer, np.ndarray]:
         """All members on the longer table."""

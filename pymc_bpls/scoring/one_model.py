@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_bpls.approximations.automatic import approximations_in_order
 from pymc_bpls.approximations.by_name import APPROXIMATIONS
 from pymc_bpls.approximations.predictive import log_softmax
 from pymc_bpls.compute.compiler import Compiler
@@ -47,6 +48,10 @@ class ModelScorer:
     def compilers(self) -> tuple[Compiler, ...]:
         """The one of its engines."""
         return (self.engines.compiler,)
+
+    def approximations(self, labeled: Labeled) -> tuple[str, ...]:
+        """By the engine that serves D."""
+        return approximations_in_order(self.engines.of(labeled).engine, len(labeled))
 
     def with_rows(self, rows: Mapping[str, Any]) -> tuple[ModelScorer, np.ndarray]:
         """On the longer table."""

@@ -6,7 +6,7 @@ There is one for a model (`scoring.one_model`), whether its rows are independent
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ import xarray as xr
 
 from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.compute.compiler import Compiler
-from pymc_bpls.errors import warn
+from pymc_bpls.errors import ApproximationError, ModeError, warn
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.model.table import Labeled, Table
 from pymc_bpls.montecarlo.averages import Averages
@@ -23,7 +23,7 @@ from pymc_bpls.montecarlo.references import Method
 from pymc_bpls.rules.label_rules import LabelRule, Options, read_options
 from pymc_bpls.scoring.fitted import Fitted
 from pymc_bpls.scoring.results import Scores
-from pymc_bpls.scoring.settings import Settings
+from pymc_bpls.scoring.settings import AUTO, Settings
 
 #: Where the next round's fits start from: the mode that refits share, or the Gaussians by k.
 Warm = np.ndarray | dict[int, Gaussian] | None
@@ -92,6 +92,10 @@ class Scorer(Protocol):
         """What a run keeps of a fit besides its predictions."""
         ...
 
+    def approximations(self, labeled: Labeled) -> tuple[str, ...]:
+        """Those to take for D where the user names none, in order (`approximations.automatic`)."""
+        ...
+
     def with_rows(self, rows: Mapping[str, Any]) -> tuple[Self, np.ndarray]:
         """The same on the table with `rows` of the data containers appended, and the positions of these rows."""
         ...
@@ -111,6 +115,25 @@ class Scorer(Protocol):
     def with_memory(self, chunk_bytes: int) -> Self:
         """The same with so much memory for refits that are done together."""
         ...
+
+
+def settled(scorer: Scorer, settings: Settings, labeled: Labeled) -> Settings:
+    """`settings`, with the approximation that the rule takes for D where the user named none."""
+    return settings.by(scorer.approximations(labeled)) if settings.approximation == AUTO else settings
+
+
+def fit_on(scorer: Scorer, settings: Settings, labeled: Labeled, start: np.ndarray | None = None) -> Any:
+    """The fit on D for these settings.
+
+    Where there is no mode, and the approximation that the rule took has no centre either, it is told why there is no mode:
+    the user did not ask for the other.
+    """
+    try:
+        return scorer.fit(labeled, start, settings.centre_of)
+    except ApproximationError:
+        if not settings.otherwise:
+            raise
+        return scorer.fit(labeled, start)
 
 
 def told_probabilities(scorer: Scorer, fit: Fitted, positions: np.ndarray) -> np.ndarray:
@@ -138,5 +161,23 @@ def label_options(scorer: Scorer, rule: LabelRule, fit: Fitted, candidates: np.n
 def score_pool(
     scorer: Scorer, settings: Settings, fit: Fitted, candidates: np.ndarray, warm: Warm = None
 ) -> tuple[Scores, Warm]:
-    """Scores of `candidates` under the label rule of `settings`, and what the next round may start from."""
-    return scorer.score(settings, fit, label_options(scorer, settings.rule, fit, candidates), warm)
+    """Scores of `candidates` under the label rule of `settings`, and what the next round may start from.
+
+    attrs say which approximation they are by, and with `otherwise` why those before it are not.
+    """
+    return _scored(scorer, settings, fit, label_options(scorer, settings.rule, fit, candidates), warm)
+
+
+def _scored(scorer: Scorer, settings: Settings, fit: Fitted, options: Options, warm: Warm) -> tuple[Scores, Warm]:
+    """By the approximation of `settings`, or the first of those that stand in for it."""
+    try:
+        scores, ahead = scorer.score(settings, fit, options, warm)
+    except (ApproximationError, ModeError) as error:
+        if not settings.otherwise:
+            raise
+        next_one, *rest = settings.otherwise
+        warn(f'Scores are by "{next_one}" in place of "{settings.approximation}". {error}')
+        scores, ahead = _scored(scorer, replace(settings, approximation=next_one, otherwise=tuple(rest)), fit, options, warm)
+        refused = [f"{settings.approximation}: {error}", *scores.attrs.get("instead_of", ())]
+        return replace(scores, attrs={**scores.attrs, "instead_of": refused}), ahead
+    return replace(scores, attrs={**scores.attrs, "approximation": settings.approximation}), ahead

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from pymc_bpls.approximations.automatic import EP, LAPLACE
 from pymc_bpls.approximations.by_name import APPROXIMATIONS
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.rules.label_rules import LabelRule, find_rule
 from pymc_bpls.scoring.criteria import CRITERIA, MEANS, Criterion, FitCriterion, find_criterion
 
-LAPLACE = "laplace"
+AUTO = "auto"
 
 
 @dataclass(frozen=True)
 class Settings:
     """How to score: the criterion, whether it expands with the prior, the label rule, and by which approximation.
 
-    Without `absolute`, scores without refits are left without the constant that all candidates share. `with_error` takes a few
-    refits more to tell how far differences are off, where these are cheap. Where the log-posterior
-    has a kink, and so no mode to verify, the centre of the approximation `centre_of` will do.
+    `otherwise` are approximations that stand in, in turn, where that does not settle: none unless the user left the choice to
+    the package. Without `absolute`, scores without refits are left without the constant that all candidates share. `with_error`
+    takes a few refits more to tell how far differences are off, where these are cheap. Where the log-posterior has a kink, and
+    so no mode to verify, the centre of the approximation `centre_of` will do.
     """
 
     criterion: Criterion | FitCriterion
@@ -32,11 +35,20 @@ class Settings:
     centre_of: str | None = None
     absolute: bool = True
     with_error: bool = False
+    otherwise: tuple[str, ...] = ()
 
     @property
     def by_laplace(self) -> bool:
         """Whether the criterion is taken by Laplace's method, at the mode or with a refit of every candidate."""
         return self.approximation == LAPLACE
+
+    def by(self, order: Sequence[str]) -> Settings:
+        """By the first of these approximations, the others standing in for it.
+
+        EP has a centre where priors have kinks. A model that EP does not admit and that has no mode is refused: the user did
+        not ask for what may hide it.
+        """
+        return replace(self, approximation=order[0], otherwise=tuple(order[1:]), centre_of=EP if order[0] == EP else None)
 
 
 def find_settings(
@@ -53,16 +65,19 @@ def find_settings(
     CriterionError
         A name is unknown, or the combination is not defined.
     """
-    if approximation != LAPLACE and approximation not in APPROXIMATIONS:
-        known = ", ".join(f'"{name}"' for name in (LAPLACE, *APPROXIMATIONS))
+    if approximation not in (AUTO, LAPLACE, *APPROXIMATIONS):
+        known = ", ".join(f'"{name}"' for name in (AUTO, LAPLACE, *APPROXIMATIONS))
         raise CriterionError(f'approximation="{approximation}" is unknown. Use one of {known}.')
     chosen, with_prior = find_criterion(criterion, expansion)
-    if approximation != LAPLACE and (chosen is not CRITERIA.get(chosen.name) or chosen.name not in MEANS):
+    averaged = chosen is CRITERIA.get(chosen.name) and chosen.name in MEANS
+    if approximation == AUTO and (expansion != "map" or not averaged):
+        approximation = LAPLACE
+    if approximation != LAPLACE and not averaged:
         raise CriterionError(
             f'criterion="{chosen.name}" needs approximation="laplace". '
             f'With approximation="{approximation}" use one of {", ".join(map(repr, MEANS))}.'
         )
     if approximation != LAPLACE and expansion != "map":
         raise CriterionError(f'expansion="{expansion}" is for approximation="laplace". Leave it out.')
-    centre_of = None if approximation == LAPLACE else approximation
+    centre_of = None if approximation in (AUTO, LAPLACE) else approximation
     return Settings(chosen, with_prior, find_rule(labels), np.random.default_rng(random_seed), approximation, centre_of)

@@ -19,7 +19,7 @@ from pymc_bpls.model.table import Labeled
 from pymc_bpls.rules.label_rules import DrawingRule
 from pymc_bpls.scoring.fitted import Fitted
 from pymc_bpls.scoring.results import Scores, own_error, rank_pairs
-from pymc_bpls.scoring.scorer import Scorer, Warm, say_without_probabilities, score_pool
+from pymc_bpls.scoring.scorer import Scorer, Warm, fit_on, say_without_probabilities, score_pool
 from pymc_bpls.scoring.settings import Settings
 from pymc_bpls.selftraining.class_balance import ClassBalance
 from pymc_bpls.selftraining.ending import Ending
@@ -163,7 +163,7 @@ class Run:
 
     def _refit(self) -> None:
         """Fit on D and record the model."""
-        fit, history = self.scorer.fit(self.labeled, self.theta, self.settings.centre_of), self.history
+        fit, history = fit_on(self.scorer, self.settings, self.labeled, self.theta), self.history
         if not history.models or history.models[-1]["n_pseudo"] != len(history.steps):
             history = history.with_model(*self._judge(fit))
         self.fit, self.theta, self.history = fit, fit.mode.theta, history
@@ -188,9 +188,7 @@ class Run:
         """The fit on the labels alone; `fit` is that on D."""
         if self.supervised is None:
             n = len(self.labeled) - len(self.history.steps)
-            self.supervised = (
-                fit if n == len(self.labeled) else self.scorer.fit(self.labeled.first(n), None, self.settings.centre_of)
-            )
+            self.supervised = fit if n == len(self.labeled) else fit_on(self.scorer, self.settings, self.labeled.first(n))
         return self.supervised
 
     @property
@@ -252,6 +250,7 @@ class Run:
                     "n_labeled": len(labeled),
                     **({} if error is None else {"own_error": error}),
                     **_decided_by(scores, int(candidate), int(code)),
+                    **({"approximation": scores.attrs["approximation"]} if self.settings.otherwise else {}),
                 }
             )
         return steps, labeled

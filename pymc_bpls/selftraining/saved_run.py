@@ -60,7 +60,9 @@ CURVE = {
 #: Those of them that test rows say, which no stop rule sees.
 OF_TEST_ROWS = ("accuracy", "log_score", "won", "lost")
 _STEP: dict[str, type] = {"candidate": int, "code": int, "score": float, "gap": float, "round": int, "n_labeled": int}
-_OF_THE_END = ("version", "stop_kind", "stop_rule", "stop_reason", "verdict")
+#: The member of a set that decided, and the approximation by which a round was scored, where that was left to the package.
+_OF_SOME_RUNS = ("decided_by", "approximation")
+_OF_THE_END = ("version", "instead_of", "stop_kind", "stop_rule", "stop_reason", "verdict")
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,8 @@ class RunSettings:
 
     `pseudo_weight` is None where a function gave it, `class_balance` where no shares were asked for, `model_rule` for a single
     model. `candidate` says what candidates of a class-conditional model bring to the density, which files before it lacked was
-    their whole likelihood. `notes` are attrs besides: what is known of other modes, and what somebody else wrote.
+    their whole likelihood. `approximation` is `automatic` where the user named none. `notes` are attrs besides: what is known
+    of other modes, and what somebody else wrote.
     """
 
     criterion: str
@@ -81,6 +84,7 @@ class RunSettings:
     class_balance: np.ndarray | None
     model_rule: str | None = None
     candidate: str = "conditional"
+    automatic: bool = False
     notes: Mapping[str, Any] = field(default_factory=dict)
 
     def attrs(self) -> dict[str, Any]:
@@ -96,6 +100,7 @@ class RunSettings:
             "class_balance": "none" if self.class_balance is None else self.class_balance.tolist(),
             "candidate": self.candidate,
             **({} if self.model_rule is None else {"rule": self.model_rule}),
+            **({"approximation_by": "auto"} if self.automatic else {}),
         }
 
     @classmethod
@@ -112,6 +117,7 @@ class RunSettings:
             class_balance=None if isinstance(shares, str) else np.asarray(shares, dtype=float),
             model_rule=str(attrs["rule"]) if "rule" in attrs else None,
             candidate=str(attrs.get("candidate", "joint")),
+            automatic="approximation_by" in attrs,
         )
         known = {*read.attrs(), "table", *_OF_THE_END}
         notes = {str(name): value for name, value in attrs.items() if name not in known}
@@ -199,6 +205,7 @@ def write_run(run: SavedRun, problem: Problem, parameters: Parameters) -> xr.Dat
     names, shares = problem.classes.names, run.settings.class_balance
     verdict = say_verdict(run.history, run.first(0).codes, names, shares, of_features=problem.says_of_features)
     end = {"version": VERSION, "stop_reason": run.ending.reason, "verdict": verdict}
+    end |= _say_instead(run.history, run.settings.approximation)
     end |= {name: said for name, said in (("stop_kind", run.ending.kind), ("stop_rule", run.ending.rule)) if said is not None}
     theta = xr.Dataset({"mode": ("parameter", run.theta)}, coords={"parameter": list(parameters.labels)})
     groups = {
@@ -267,7 +274,7 @@ def history_dataset(history: History, problem: Problem) -> xr.Dataset:
         name: np.array([step[name] for step in history.steps], dtype=kind) for name, kind in _STEP.items()
     }
     labels = problem.classes.names[table.pop("code")]
-    members = [step["decided_by"] for step in history.steps if "decided_by" in step]
+    told = {name: [step[name] for step in history.steps if name in step] for name in _OF_SOME_RUNS}
     errors = np.array([step.get("own_error", np.nan) for step in history.steps])
     dataset = xr.Dataset(
         {
@@ -275,11 +282,21 @@ def history_dataset(history: History, problem: Problem) -> xr.Dataset:
             "pseudo_label": ("step", labels),
             **{name: ("step", values) for name, values in table.items()},
             **({"own_error": ("step", errors)} if np.isfinite(errors).any() else {}),
-            **({"decided_by": ("step", np.array(members))} if members else {}),
+            **{name: ("step", np.array(values)) for name, values in told.items() if values},
         },
         coords={"step": np.arange(1, len(history.steps) + 1)},
     )
     return dataset.assign_coords(problem.table.names.coords("step", dataset["candidate"].to_numpy()))
+
+
+def _say_instead(history: History, approximation: str) -> dict[str, str]:
+    """In how many rounds another approximation stood in, where one did."""
+    by = {step["round"]: step.get("approximation", approximation) for step in history.steps}
+    others = sorted({name for name in by.values() if name != approximation})
+    if not others:
+        return {}
+    n = sum(name != approximation for name in by.values())
+    return {"instead_of": f"{n} of {len(by)} rounds were scored by {' or '.join(others)}, as {approximation} did not settle"}
 
 
 def curve_dataset(history: History) -> xr.Dataset:
@@ -405,7 +422,7 @@ def _read_members(run: xr.DataTree) -> RunMembers | None:
 
 def _read_history(run: xr.DataTree, problem: Problem) -> History:
     steps, curve = run["history"].to_dataset(), run["curve"].to_dataset()
-    names = [name for name in (*_STEP, "own_error", "decided_by") if name in steps]
+    names = [name for name in (*_STEP, "own_error", *_OF_SOME_RUNS) if name in steps]
     columns = {name: steps[name].to_numpy().tolist() for name in names}
     columns["code"] = problem.codes(steps["pseudo_label"].to_numpy()).tolist()
     entries = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]

@@ -28,6 +28,7 @@ from pymc_bpls.model.density import NO_ROW
 from pymc_bpls.model.labels import UNLABELED
 from pymc_bpls.rules.label_rules import LabelRule
 from pymc_bpls.scoring.criteria import Criterion
+from pymc_bpls.scoring.scorer import fit_on, settled
 from pymc_bpls.scoring.settings import find_settings
 from pymc_bpls.selftraining.run import Stop
 from pymc_bpls.selftraining.saved_run import RunTables, read_run, read_tables
@@ -130,7 +131,7 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
         build_model: BuildModel | None = None,
         criterion: str | Criterion = "ppp",
         *,
-        approximation: str = "laplace",
+        approximation: str = "auto",
         expansion: str = "map",
         labels: str | LabelRule = "predicted",
         rounds: int | None = None,
@@ -323,8 +324,9 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
     def _log_probabilities(self, pls: BPLS, positions: np.ndarray) -> np.ndarray:
         if self.predictor == "map":
             return Predictive(pls.engine).log_probabilities(self._theta, positions)
-        settings = find_settings(self.criterion, self.approximation, self.expansion, self.labels)
-        fit = pls.scorer.fit(self._fit_labeled, self._theta, settings.centre_of)
+        asked = find_settings(self.criterion, self.approximation, self.expansion, self.labels)
+        settings = settled(pls.scorer, asked, pls.labeled)
+        fit = fit_on(pls.scorer, settings, self._fit_labeled, self._theta)
         return pls.scorer.log_probabilities(fit, positions)
 
 

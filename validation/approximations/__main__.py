@@ -105,7 +105,8 @@ def pareto_k(pls: bpls.BPLS, name: str) -> float | None:
     if name == "PSIS":
         return float(pls.exact(method="psis", random_seed=0, absolute=False)["exact"]["pareto_k"].max())
     if name in kinds:
-        q = APPROXIMATIONS[kinds[name]].fit(engine, labeled, 2, None, None)
+        mode = pls.scorer.fit(labeled, centre_of=kinds[name]).mode
+        q = APPROXIMATIONS[kinds[name]].fit(engine, labeled, 2, mode, None)
     else:
         q = Gaussian.at_mode(engine.fit(labeled, k=2))
     return log_evidence(engine, labeled, q, 2)[1]
@@ -122,8 +123,9 @@ def main() -> None:
                 results[case.name] = measure(case)
             RESULTS.write_text(json.dumps(results, indent=1) + "\n")
             console.print(case.name, results[case.name])
-    write(results, REPORTS / "approximations.md")
-    draw(results, REPORTS / "approximations.png")
+    in_order = {case.name: results[case.name] for case in cases()}
+    write(in_order, REPORTS / "approximations.md")
+    draw(in_order, REPORTS / "approximations.png")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,35 @@
+"""Which approximation is taken where none is named: a rule that can be told before anything is fitted.
+
+Expectation propagation where rows have one linear predictor and priors are Gaussian or those of single coefficients; elsewhere
+variational inference while D has fewer than five rows a parameter, and Laplace's method from there on. Where one of them does
+not settle, the next in the order stands in: `python -m validation.approximations` has the errors and times that it follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pymc_bpls.engine.engine import Engine
+
+LAPLACE, EP, VI = "laplace", "ep", "vi"
+FEW_ROWS = 5
+
+
+def approximations_in_order(engine: Engine, n_labeled: int) -> tuple[str, ...]:
+    """Names of approximations, the one to take first, for D with `n_labeled` rows."""
+    few = n_labeled < FEW_ROWS * engine.density.dimension
+    others = (VI, LAPLACE) if few else (LAPLACE, VI)
+    return (EP, *others) if admits_ep(engine) else others
+
+
+def admits_ep(engine: Engine) -> bool:
+    """Whether rows have one linear predictor, and priors are Gaussian or those of single coefficients."""
+    rows = engine.affine_rows
+    return rows is not None and rows.map.size == 1 and engine.separable_prior is not None
+
+
+def order_for_all(orders: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """One order for all models of a set, whose values are compared: EP where all admit it, VI where one of them asks for it."""
+    everywhere = set.intersection(*map(set, orders))
+    shared = [tuple(name for name in order if name in everywhere) for order in orders]
+    return max(shared, key=lambda order: order.index(LAPLACE))

@@ -1,0 +1,157 @@
+"""Which approximation is taken where none is named: by the rule, as if it had been named, and what stands in for it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import zoo
+
+import pymc_bpls as bpls
+from pymc_bpls.approximations import by_name
+from pymc_bpls.approximations.automatic import FEW_ROWS, approximations_in_order, order_for_all
+from pymc_bpls.scoring import one_model
+
+QUIET = {"progressbar": False}
+AVERAGED = ("ppp", "marginal_likelihood", "predictive")
+OTHERS = ("ibpls", "ubpls", "reference", "likelihood", "probability", "variance", "entropy", "random")
+
+
+def declare(name):
+    kind = zoo.ACCEPTED[name]
+    return bpls.BPLS(kind.table(), **kind.options)
+
+
+@pytest.fixture(scope="module")
+def logistic():
+    return declare("logistic")
+
+
+@pytest.fixture(scope="module")
+def groups():
+    return declare("hierarchical_non_centered")
+
+
+@pytest.fixture(scope="module")
+def ordered():
+    return declare("ordered_logistic")
+
+
+def unsettled(monkeypatch, *names):
+    """These approximations do not settle."""
+
+    def fails(engine, labeled, k, mode, start, **_):
+        raise bpls.ApproximationError("It did not settle for row 3. Use tighter priors.")
+
+    for name in names:
+        monkeypatch.setitem(by_name.APPROXIMATIONS, name, replace(by_name.APPROXIMATIONS[name], fit=fails))
+
+
+@pytest.mark.parametrize(("model", "taken"), (("logistic", "ep"), ("groups", "vi"), ("ordered", "laplace")))
+@pytest.mark.parametrize("criterion", AVERAGED)
+def test_what_is_taken_is_named_and_scores_as_if_it_had_been_asked_for(model, taken, criterion, request):
+    pls = request.getfixturevalue(model)
+    scores, named = pls.score(criterion), pls.score(criterion, approximation=taken)
+    assert scores.attrs["approximation"] == named.attrs["approximation"] == taken
+    assert "instead_of" not in scores.attrs
+    np.testing.assert_allclose(scores["score"], named["score"], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("criterion", (*OTHERS, bpls.Criterion("mine", lambda terms: terms.log_lik_pseudo)))
+def test_other_criteria_are_by_laplace(logistic, criterion):
+    scores = logistic.score(criterion, random_seed=0)
+    assert scores.attrs["approximation"] == "laplace"
+    named = logistic.score(criterion, approximation="laplace", random_seed=0)
+    np.testing.assert_array_equal(scores["score"], named["score"])
+
+
+def test_an_expansion_without_the_prior_is_by_laplace(logistic):
+    assert logistic.score(expansion="mle").attrs["approximation"] == "laplace"
+
+
+def test_five_rows_a_parameter_are_enough_for_laplace(groups):
+    engine = groups.engine
+    enough = FEW_ROWS * engine.density.dimension
+    assert approximations_in_order(engine, enough - 1) == ("vi", "laplace")
+    assert approximations_in_order(engine, enough) == ("laplace", "vi")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in ("probit", "contamination") else pytest.mark.slow) for name in zoo.ACCEPTED],
+)
+@pytest.mark.filterwarnings("ignore::pymc_bpls.BPLSWarning")
+def test_ep_comes_first_where_it_does_not_refuse_the_model(name):
+    pls = declare(name)
+    order = pls.scorer.approximations(pls.labeled)
+    try:
+        by_name.APPROXIMATIONS["ep"].fit(pls.engine, pls.labeled, 2, None, None)
+    except bpls.ApproximationError as refusal:
+        assert 'approximation="ep" needs' in str(refusal)
+        assert "ep" not in order
+    else:
+        assert order[0] == "ep"
+
+
+def test_a_set_takes_what_all_of_its_members_can():
+    ep, vi, laplace = ("ep", "vi", "laplace"), ("vi", "laplace"), ("laplace", "vi")
+    assert order_for_all([ep, ep]) == ep
+    assert order_for_all([ep, laplace]) == vi
+    assert order_for_all([laplace, ("ep", "laplace", "vi")]) == laplace
+
+
+@pytest.mark.parametrize(("also", "stands_in"), (((), "laplace"), (("vi",), "laplace")))
+def test_what_does_not_settle_is_told_and_stood_in_for(logistic, monkeypatch, also, stands_in):
+    unsettled(monkeypatch, "ep", *also)
+    with pytest.warns(bpls.BPLSWarning, match='by "laplace" in place of "ep". It did not settle for row 3'):
+        scores = logistic.score()
+    assert scores.attrs["approximation"] == stands_in
+    assert scores.attrs["instead_of"] == ["ep: It did not settle for row 3. Use tighter priors."]
+    np.testing.assert_array_equal(scores["score"], logistic.score(approximation="laplace")["score"])
+
+
+def test_a_run_tells_in_which_rounds_another_one_stood_in(groups, monkeypatch):
+    unsettled(monkeypatch, "vi")
+    with pytest.warns(bpls.BPLSWarning, match='by "laplace" in place of "vi"'):
+        run = groups.self_train(rounds=2, **QUIET)
+    assert run.attrs["approximation"] == "vi"
+    assert run.attrs["instead_of"] == "2 of 2 rounds were scored by laplace, as vi did not settle"
+    assert run["history"]["approximation"].to_numpy().tolist() == ["laplace", "laplace"]
+    by_laplace = groups.self_train(rounds=2, approximation="laplace", **QUIET)
+    np.testing.assert_array_equal(run["history"]["candidate"], by_laplace["history"]["candidate"])
+
+
+def test_what_was_named_is_refused_where_it_does_not_settle(logistic, monkeypatch):
+    unsettled(monkeypatch, "ep")
+    with pytest.raises(bpls.ApproximationError, match="row 3"):
+        logistic.score(approximation="ep")
+
+
+def test_a_run_that_goes_on_takes_what_it_began_with(logistic, monkeypatch):
+    """Though D has as many rows by then as the rule asks for of Laplace's method; and it still knows what stands in."""
+    whole = logistic.self_train(rounds=3, **QUIET)
+    part = logistic.self_train(rounds=1, **QUIET)
+    longer = logistic.resume(part, rounds=2, **QUIET)
+    assert longer.attrs["approximation"] == "ep"
+    assert longer.attrs["approximation_by"] == "auto"
+    np.testing.assert_array_equal(longer["history"]["candidate"], whole["history"]["candidate"])
+    unsettled(monkeypatch, "ep")
+    with pytest.warns(bpls.BPLSWarning, match='by "laplace" in place of "ep"'):
+        other = logistic.resume(part, rounds=2, **QUIET)
+    assert other["history"]["approximation"].to_numpy().tolist() == ["ep", "laplace", "laplace"]
+    assert other.attrs["instead_of"] == "2 of 3 rounds were scored by laplace, as ep did not settle"
+
+
+@pytest.mark.filterwarnings("ignore:k-hat of the shared constant:pymc_bpls.BPLSWarning")
+def test_where_a_mode_is_missing_vi_stands_in_for_laplace(ordered, monkeypatch):
+    def fails(*_):
+        raise bpls.ModeError("There is no mode. Use another prior.")
+
+    monkeypatch.setattr(one_model, "score_by_laplace", fails)
+    with pytest.warns(bpls.BPLSWarning, match='by "vi" in place of "laplace". There is no mode'):
+        scores = ordered.score()
+    assert scores.attrs["approximation"] == "vi"
+
+
+def test_an_audit_asks_for_a_name(logistic):
+    with pytest.raises(bpls.CriterionError, match=r'"ppp\[auto\]" names no approximation. Use "ppp", "ppp\[ep\]"'):
+        logistic.audit(["ppp[auto]"])
