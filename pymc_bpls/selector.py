@@ -58,7 +58,7 @@ from pymc_bpls.text.progress import Tell, progress
 from pymc_bpls.text.summary import Summary
 from pymc_bpls.trained.labels import label_table
 from pymc_bpls.trained.probabilities import class_probabilities, most_probable
-from pymc_bpls.trained.result import read_trained
+from pymc_bpls.trained.result import read_each, read_trained
 
 
 class PseudoLabelSelector(ABC):
@@ -116,8 +116,8 @@ class PseudoLabelSelector(ABC):
             Row positions, a mask, or names of the index (a pandas Index always is names); all rows by default. A mapping as for
             `pool` gives new rows of the model's `pm.Data`.
         result : optional
-            What was trained: what `self_train`, `resume` or `sample` returned, read back from a file too. By default the
-            labeled rows alone.
+            What was trained: what `self_train`, `resume`, `sample` or `marginalize` returned, read back from a file too; of
+            replicates, the mean over all. By default the labeled rows alone.
         by : {"mode", "gaussian", "draws"}, optional
             At the mode; averaged over the Gaussian approximation of the posterior, the run's own ("ep", "vi") or Laplace's; or
             averaged over the draws of a sample. By default the draws where `result` holds some, else as `predictor=` says.
@@ -148,7 +148,7 @@ class PseudoLabelSelector(ABC):
         array([0.65, 0.01])
         """
         with working("probabilities", False):
-            return class_probabilities(self._scorer, read_trained(result, self._problem), rows, by)
+            return class_probabilities(self._scorer, read_each(result, self._problem), rows, by)
 
     def predict(self, rows: Any = None, *, result: Any = None, by: str | None = None) -> xr.DataArray:
         """The most probable class of any rows; parameters are as in `predict_proba`.

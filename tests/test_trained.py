@@ -203,6 +203,29 @@ def test_a_resumed_run_read_from_a_file_is_used_alike(small, table, run, gaussia
     np.testing.assert_allclose(group(again, "posterior")["b"], group(gaussian, "posterior")["b"], rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.period_range("2020-01", periods=26, freq="M", name="origin"),
+        pd.CategoricalIndex(list("abcdefghijklmnopqrstuvwxyz"), name="round"),
+        pd.MultiIndex.from_product([["a", "b"], range(13)], names=["site", None]),
+    ],
+    ids=["periods", "categories", "levels"],
+)
+def test_every_kind_of_index_survives(table, index, tmp_path):
+    X, y, _ = table
+    pls = bpls.BPLS(reference.logistic(X, y), index=index)
+    run = pls.self_train("probability", rounds=2, **QUIET)
+    sample = pls.sample(run, method="gaussian", draws=10, random_seed=0, **QUIET)
+    sample.to_netcdf(str(tmp_path / "sample.nc"))
+    for held in (sample, az.from_netcdf(str(tmp_path / "sample.nc"))):
+        for name in ("predictions", "labeled", "log_likelihood"):
+            part = group(held, name)
+            assert bpls.read_index(part).equals(index[part["row"].to_numpy()])
+            assert bpls.read_index(part).names == index.names
+        assert pls.labels(held).index.equals(index)
+
+
 # the posterior for ArviZ
 
 

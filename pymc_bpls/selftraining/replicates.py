@@ -21,6 +21,7 @@ import xarray as xr
 
 from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.arguments import check
+from pymc_bpls.compute.memory import ask_memory
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.model.storing import as_tree
 from pymc_bpls.rules.label_rules import DrawingRule, LabelRule
@@ -31,6 +32,7 @@ from pymc_bpls.selftraining.saved_run import REPLICATES
 
 #: The group that tells the mixture of the replicates' posteriors.
 MIXTURE = "mixture"
+_MATRICES = 8
 _OF_ALL = ("version", "table", "criterion", "approximation", "expansion", "labels", "batch_size", "pseudo_weight")
 
 
@@ -52,7 +54,15 @@ def check_drawing(rule: LabelRule, replicates: int | None, batch_size: int) -> N
 
 
 def begin_replicates(run: Run, n: int) -> list[Run]:
-    """So many runs that begin as `run` does, each with its own stream of its random numbers."""
+    """So many runs that begin as `run` does, each with its own stream of its random numbers.
+
+    Raises
+    ------
+    SizeError
+        The covariance of the mixture would not fit, which is said before anything is trained.
+    """
+    q = run.scorer.problem.density.dimension
+    ask_memory(f"The covariance of {q:,} parameters, with what is made of it,", _MATRICES * 8 * q * q)
     return [replace(run, settings=replace(run.settings, rng=stream)) for stream in run.settings.rng.spawn(n)]
 
 
@@ -102,9 +112,8 @@ def mixture_of(runs: Sequence[Run], parameters: Sequence[str]) -> xr.Dataset | N
     means = np.stack([q.mean for q in ends])
     mean, n = means.mean(axis=0), len(ends)
     deviations = means - mean
-    of_each = np.stack([q.covariance + np.outer(d, d) for q, d in zip(ends, deviations, strict=True)])
-    covariance = of_each.mean(axis=0)
-    variances = np.diagonal(of_each, axis1=1, axis2=2)
+    covariance = sum(q.covariance for q in ends) / n + deviations.T @ deviations / n
+    variances = np.stack([q.covariance.diagonal() for q in ends]) + deviations**2
     alone = [_divergence(q, supervised) for q in ends]
     described: dict[str, Any] = {
         "mean": ("parameter", mean),

@@ -14,7 +14,7 @@ from pymc_bpls.trained.result import Trained
 def label_table(scorer: Scorer, trained: Trained) -> pd.DataFrame:
     """A row for each row of the table, by the user's index: `class`, `probability`, `origin` and `round`."""
     problem = scorer.problem
-    p = class_probabilities(scorer, trained, None, None).to_numpy()
+    p = class_probabilities(scorer, [trained], None, None).to_numpy()
     origins, rounds = trained.origins(problem)
     known = np.isfinite(p).all(axis=1)
     codes = np.where(known, np.where(known[:, None], p, 0.0).argmax(axis=1), UNLABELED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,11 @@ from pymc_bpls.trained.result import Trained
 MODE, GAUSSIAN, DRAWS = "mode", "gaussian", "draws"
 
 
-def class_probabilities(scorer: Scorer, trained: Trained, rows: Any, by: str | None) -> xr.DataArray:
+def class_probabilities(scorer: Scorer, replicates: Sequence[Trained], rows: Any, by: str | None) -> xr.DataArray:
     """p(y | x) over (row, class); `rows` are None for the whole table, rows of it, or new rows of the data containers.
 
-    Without `by`, they are averages over the draws that the result holds, or those of the model's own predictor.
+    Without `by`, they are averages over the draws that the result holds, or those of the model's own predictor. Of several
+    replicates it is their mean.
 
     Raises
     ------
@@ -32,11 +33,7 @@ def class_probabilities(scorer: Scorer, trained: Trained, rows: Any, by: str | N
     if by not in (None, MODE, GAUSSIAN, DRAWS):
         raise CriterionError(f'by="{by}" is unknown. Use "{MODE}", "{GAUSSIAN}" or "{DRAWS}".')
     scorer, positions, coords = _locate(scorer, rows)
-    if trained.pooled and by in (MODE, GAUSSIAN):
-        raise CriterionError("result= has the pool's labels integrated out, and is known by its draws. Leave by= out.")
-    if by is None and trained.theta is not None:
-        by = DRAWS
-    p = _over_draws(scorer, trained, positions) if by == DRAWS else _of_fit(scorer, trained, positions, by)
+    p = np.mean([_probabilities(scorer, trained, positions, by) for trained in replicates], axis=0)
     return xr.DataArray(p, dims=("row", "class"), coords={**coords, "class": scorer.problem.classes.names})
 
 
@@ -65,6 +62,14 @@ def _locate(scorer: Scorer, rows: Any) -> tuple[Scorer, np.ndarray, dict[str, An
         return scorer, positions, {"row": np.arange(len(positions)), **names}
     positions = np.arange(problem.source.n_rows) if rows is None else problem.positions(rows, "rows=")
     return scorer, positions, {"row": positions, **problem.table.names.coords("row", positions)}
+
+
+def _probabilities(scorer: Scorer, trained: Trained, positions: np.ndarray, by: str | None) -> np.ndarray:
+    if trained.pooled and by in (MODE, GAUSSIAN):
+        raise CriterionError("result= has the pool's labels integrated out, and is known by its draws. Leave by= out.")
+    if by is None and trained.theta is not None:
+        by = DRAWS
+    return _over_draws(scorer, trained, positions) if by == DRAWS else _of_fit(scorer, trained, positions, by)
 
 
 def _of_fit(scorer: Scorer, trained: Trained, positions: np.ndarray, by: str | None) -> np.ndarray:

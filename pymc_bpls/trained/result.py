@@ -12,6 +12,7 @@ from pymc_bpls.errors import CriterionError
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.scoring.settings import LAPLACE
+from pymc_bpls.selftraining.replicates import replicates_of
 from pymc_bpls.selftraining.saved_run import REPLICATES, is_run, read_run
 
 #: The group of a sample that holds its draws of θ, and the one that holds D.
@@ -86,6 +87,13 @@ def read_trained(result: Any, problem: Problem) -> Trained:
             "Give a run of self_train, or what sample() returned."
         )
     raise CriterionError("result= is neither a run nor a sample. Give what self_train, resume or sample returned, or None.")
+
+
+def read_each(result: Any, problem: Problem) -> list[Trained]:
+    """What each replicate of a run was trained on; of any other result the one that `read_trained` reads."""
+    if isinstance(result, xr.DataTree) and REPLICATES in result:
+        return [_of_run(part, problem) for part in replicates_of(result)]
+    return [read_trained(result, problem)]
 
 
 def group(result: Any, name: str) -> xr.Dataset:

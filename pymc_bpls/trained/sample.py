@@ -75,7 +75,8 @@ class Sampling:
         """In words, where draws are from."""
         if self.method == "nuts":
             return "NUTS on p(D | θ) π(θ)"
-        return f"the Gaussian by {'Laplace’s method' if approximation == LAPLACE else approximation} at D"
+        name = "Laplace's method" if approximation == LAPLACE else approximation
+        return f"the Gaussian by {name} at D"
 
 
 def sample_final(scorer: ModelScorer, trained: Trained, sampling: Sampling, rng: np.random.Generator) -> Any:
