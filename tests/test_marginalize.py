@@ -240,14 +240,15 @@ def test_a_model_of_labels_given_features_has_the_supervised_posterior(name):
     pls = bpls.BPLS(kind.table(), **kind.options)
     supervised, with_pool = pls.engine.derivatives(pls.labeled), pooled(pls).derivatives(pls.labeled)
     start = pls.engine.fit(pls.labeled).theta
+    # the probabilities of PyMC's OrderedProbit add up to 1 to ten digits a row only
+    atol = 1e-8 if name == "ordered_probit" else 1e-10
     for theta in start + 0.3 * np.random.default_rng(0).normal(size=(3, len(start))):
         for first, second in zip(supervised(theta), with_pool(theta), strict=True):
-            np.testing.assert_allclose(first, second, rtol=1e-10, atol=1e-10)
-    if name == "logistic":
-        tree = pls.marginalize(test=(zoo.CANDIDATES[:3], kind.labels[zoo.CANDIDATES[:3]]), **QUIET)
-        np.testing.assert_allclose(tree["unconstrained"]["mode"], start, rtol=1e-10, atol=1e-10)
-        np.testing.assert_allclose(tree["curve"]["log_score"][0], tree["curve"]["log_score"][1], atol=1e-10)
-        assert "The pool cannot inform this model" in tree.attrs["verdict"] and tree.attrs["nats"] == 0
+            np.testing.assert_allclose(first, second, rtol=atol, atol=atol)
+    tree = pls.marginalize(test=(zoo.CANDIDATES[:3], kind.labels[zoo.CANDIDATES[:3]]), **QUIET)
+    np.testing.assert_allclose(tree["unconstrained"]["mode"], start, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(tree["curve"]["log_score"][0], tree["curve"]["log_score"][1], atol=1e-10)
+    assert "The pool cannot inform this model" in tree.attrs["verdict"] and tree.attrs["nats"] == 0
 
 
 def test_a_result_is_kept_in_a_file_with_the_users_index(tmp_path):

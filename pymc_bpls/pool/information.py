@@ -181,6 +181,11 @@ def _say(problem: Problem, informative: bool, nats: float, labels: float) -> str
     if not informative:
         return f"The pool tells this model nothing: what it says of the features of {m} rows does not depend on its parameters."
     return (
-        f"The pool of {m} rows is worth about {labels:.2g} labels ({nats:.2g} nats), if the model of the features is right. "
+        f"The pool of {m} rows is worth about {_two_digits(labels)} labels ({_two_digits(nats)} nats), if the model of the "
+        "features is right. "
         "marginalize() takes it in; a wrong model of the features can lose by it, more with more rows."
     )
+
+
+def _two_digits(value: float) -> str:
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"

@@ -67,7 +67,9 @@ def marginalize(
         raise RowError("test= names every candidate, so that no row is left to integrate out. Leave some of them in the pool.")
     fit = scorer.fit(labeled, centre_of="vi")
     information = find_information(replace(problem, table=table), fit)
-    engine = replace(fit.engine, pool=Unlabeled(candidates, np.full(len(candidates), float(weight))))
+    # g_u = 0 up to rounding in a model of y given x, as `find_information` has checked
+    pool = Unlabeled(candidates, np.full(len(candidates), float(weight))) if problem.class_conditional else None
+    engine = replace(fit.engine, pool=pool)
     target = find_target(problem, engine, labeled, fit.mode)
     posterior = FITS[approximation](target, options)
     with stage("probabilities of the pool"):

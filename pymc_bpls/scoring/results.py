@@ -22,7 +22,7 @@ DESCRIPTIONS = {
     "score": "the criterion, larger is better",
     "pseudo_label": "the class that the score is of, the best one where several are scored",
     "log_lik_labeled": "log-likelihood of D at the candidate's own mode",
-    "log_lik_pseudo": "log-likelihood of the candidate with its pseudo-label at that mode",
+    "log_lik_pseudo": "log of what the candidate with its pseudo-label brings to the density at that mode",
     "log_prior": "log prior density, with Jacobian, at that mode",
     "log_det": "log determinant of minus the Hessian at that mode",
     "converged": "whether that mode is verified",

@@ -65,7 +65,7 @@ def ranks(seed: int) -> dict[str, Any]:
     exact = weighted.theta[rng.choice(len(weights), KEPT, p=weights)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", bpls.BPLSWarning)
-        run = pls.self_train("ppp", batch_size=N_POOL // 3, progressbar=False)
+        run = pls.self_train("ppp", approximation="laplace", batch_size=N_POOL // 3, progressbar=False)
     end = pls.labeled.with_rows(
         run["history"]["candidate"].to_numpy(), pls.scorer.problem.codes(run["history"]["pseudo_label"].to_numpy()), 1.0
     )
