@@ -192,7 +192,7 @@ def test_a_label_rule_scores_the_classes_that_it_says(small):
 
 def test_a_label_rule_goes_through_a_file_on_to_an_audit(small, tmp_path):
     rule = LeastProbable()
-    whole = small.self_train("ppp", labels=rule, rounds=4, approximation="laplace", **QUIET)
+    whole = small.self_train("ppp", labels=rule, rounds=4, **QUIET)
     longer = cut(small, tmp_path, "ppp", labels=rule, again={"labels": rule})
     same(longer, four(whole))
     with pytest.raises(bpls.CriterionError, match=r'run= holds labels="least probable", a rule of your own\. Give it again'):
@@ -226,10 +226,10 @@ def test_a_label_rule_is_that_of_exact_values_and_of_their_audit(small, tmp_path
 @pytest.mark.parametrize("rule", [Forgetful(), "sampled"])
 def test_a_rule_that_draws_goes_through_a_file_on_to_an_audit(small, rule, tmp_path):
     again = {"labels": rule} if isinstance(rule, Forgetful) else {}
-    whole = small.self_train("ppp", labels=rule, rounds=4, random_seed=2, approximation="laplace", **QUIET)
+    whole = small.self_train("ppp", labels=rule, rounds=4, random_seed=2, **QUIET)
     longer = cut(small, tmp_path, "ppp", labels=rule, random_seed=2, again=again)
     same(longer, four(whole))
-    predicted = small.self_train("ppp", rounds=4, approximation="laplace", **QUIET)["history"]["pseudo_label"]
+    predicted = small.self_train("ppp", rounds=4, **QUIET)["history"]["pseudo_label"]
     assert (longer["history"]["pseudo_label"].to_numpy() != predicted.to_numpy()).any()
     if again:
         with pytest.raises(bpls.CriterionError, match=r'run= holds labels="forgetful", a rule of your own\. Give it again'):
@@ -256,7 +256,7 @@ def test_a_criterion_by_the_fit_scores_what_it_computes(small):
 
 
 def test_a_criterion_by_the_fit_goes_through_a_file_on_to_an_audit(small, tmp_path):
-    whole = small.self_train(MARGIN, rounds=4, approximation="laplace", **QUIET)
+    whole = small.self_train(MARGIN, rounds=4, **QUIET)
     longer = cut(small, tmp_path, MARGIN, again={"criterion": MARGIN})
     same(longer, four(whole))
     with pytest.raises(bpls.CriterionError, match=r'run= holds criterion="margin", one of your own\. Give it again'):
@@ -283,7 +283,7 @@ def test_a_model_rule_scores_by_what_it_decides(middle):
 
 
 def test_a_model_rule_goes_through_a_file_and_no_other_goes_on(middle, three, tmp_path):
-    whole = middle.self_train(rounds=4, approximation="laplace", **QUIET)
+    whole = middle.self_train(rounds=4, **QUIET)
     longer = cut(middle, tmp_path, again={})
     same(longer, four(whole))
     assert longer.attrs["rule"] == "Median()"
