@@ -281,7 +281,7 @@ class BPLS(PseudoLabelSelector):
         >>> pls = bpls.BPLS(model)
         >>> run = pls.self_train(rounds=1, progressbar=False)
         >>> posterior = pls.sample(run, method="gaussian", random_seed=0)
-        >>> posterior["log_likelihood"]["label"].sizes["row"], posterior["labeled"]["origin"].values[-1]
+        >>> posterior["log_likelihood"]["label"].sizes["row"], str(posterior["labeled"]["origin"].values[-1])
         (4, 'pseudo-labeled')
         >>> az.summary(posterior, var_names=["slope"]).index.tolist()
         ['slope']
