@@ -205,7 +205,8 @@ def test_what_draws_no_labels_has_no_replicates(small):
 def test_a_set_draws_labels_too(table):
     X, y, _ = table
     robust = bpls.ModelSet(bpls.prior_set(reference.logistic(X, y), "b", scale=[0.5, 1.0]), predictor="b: scale × 0.5")
-    runs = robust.self_train(labels="sampled", rounds=2, replicates=3, random_seed=0, **QUIET)
+    how = {"labels": "sampled", "approximation": "laplace", "rounds": 2, "replicates": 3}
+    runs = robust.self_train(**how, random_seed=0, **QUIET)
     member = robust.members["b: scale × 0.5"].fit()
     np.testing.assert_allclose(runs["mixture"]["supervised_mean"], member.unconstrained, atol=1e-7)
 
