@@ -545,8 +545,9 @@ class PseudoLabelSelector(ABC):
             As in `score`.
         method : {"nuts", "psis"}, default "nuts"
             NUTS through `pm.sample`, or Pareto-smoothed importance sampling (`chains · draws` of them) from t distributions
-            around EP's, the variational or Laplace's Gaussian, and from their mixture where none will do: seconds instead of
-            a minute, and its k-hat says when to trust it.
+            around EP's, the variational or Laplace's Gaussian, and from their mixture where none will do; where the weights may
+            have no variance, the draws are moved by Hamiltonian transitions and constants bridged. Seconds instead of a
+            minute, and its k-hat says when to trust it.
         draws, tune, chains, nuts_sampler, **sample_kwargs
             As in `pm.sample`.
         absolute : bool, default True
@@ -558,9 +559,12 @@ class PseudoLabelSelector(ABC):
         Returns
         -------
         xarray.DataTree
-            `/exact` over `candidate` (and `label`): `log_predictive` (log E[p(ŷ|x,θ)], the exact ranking) with `mcse` and
-            `ess`, `diff_to_best` with `diff_to_best_mcse` (paired), `prob_best` given the Monte Carlo error, `pareto_k` for
-            importance sampling, and with `absolute` `log_ppp` or `log_evidence`. `/posterior` and `/sample_stats` of a NUTS
+            `/exact` over `candidate` (and `label`): `log_predictive` (log E[p(ŷ|x,θ)], the exact ranking) with its error and
+            `ess`, `diff_to_best` with `diff_to_best_mcse` (paired), `prob_best` given the Monte Carlo error, `pareto_k` of what
+            is averaged, and with `absolute` `log_ppp` or `log_evidence`. `mcse` is the standard error of the absolute value
+            (its average's and its constant's together) where there is one, and `log_predictive_mcse` that of the average then;
+            else `mcse` is that of `log_predictive`. A class in the tail of the posterior, where no draw comes, is sampled by
+            itself (64 values at most, those with the largest k-hat). `/posterior` and `/sample_stats` of a NUTS
             run: of "ppp" it is that of the doubled likelihood, p(D | θ)² π(θ), as its attrs say, and `sample` has the model's
             own. attrs: `reliable` (0 or 1), `reasons` in words, `log_normalizer` and its error.
 

@@ -61,8 +61,9 @@ def errors(scored: PairScores, truth: Truth, *, absolute: bool = True) -> tuple[
     if scored.log_p is None:
         return None
     absolute = absolute and scored.absolute and truth.absolute
-    spread = np.hypot(np.hypot(truth.error, truth.constant_error), scored.constant_error) if absolute else truth.centred_error()
-    return _difference(scored.log_p, truth.value, absolute), np.broadcast_to(spread, truth.value.shape)
+    spread = np.hypot(truth.absolute_error, scored.constant_error) if absolute else truth.centred_error()
+    known = np.where(truth.reached, truth.value, np.nan)
+    return _difference(scored.log_p, known, absolute), np.broadcast_to(spread, truth.value.shape)
 
 
 def _difference(log_p: np.ndarray, value: np.ndarray, absolute: bool) -> np.ndarray:
@@ -73,7 +74,7 @@ def _difference(log_p: np.ndarray, value: np.ndarray, absolute: bool) -> np.ndar
 
 def agreement(scored: PairScores, truth: Truth, flagged: np.ndarray, top: int, seed: int) -> dict[str, Any]:
     """Agreement of `scored` with `truth`; the keys are those of `DESCRIPTIONS`."""
-    usable = np.isfinite(scored.score) & np.isfinite(truth.value)
+    usable = np.isfinite(scored.score) & np.isfinite(truth.value) & truth.reached
     found: dict[str, Any] = {"n_compared": int(usable.sum()), "n_unflagged": int((usable & ~flagged).sum())}
     found |= _of_choice(scored, truth, seed)
     of_all = _of_ranks(scored.score, truth, usable, seed)
@@ -185,7 +186,7 @@ def _sizes(scored: PairScores, truth: Truth, seed: int, *, absolute: bool) -> di
     shared = np.hypot(truth.constant_error, scored.constant_error) if absolute else 0.0
     shifts = shared * np.random.default_rng(seed).normal(size=_REPLICATES)
     samples = [
-        np.abs(_difference(scored.log_p, values + shift, absolute))
+        np.abs(_difference(scored.log_p, np.where(truth.reached, values + shift, np.nan), absolute))
         for values, shift in zip(_replicates(truth, seed), shifts, strict=False)
     ]
     size = np.abs(error)
@@ -209,7 +210,7 @@ def correlation(diagnostic: np.ndarray, scored: PairScores, truth: Truth, seed: 
     """
     log_p, sets = scored.log_p, len(diagnostic)
     assert log_p is not None
-    usable = np.isfinite(_difference(log_p, truth.value, False)) & np.isfinite(diagnostic).all(axis=0)
+    usable = np.isfinite(_difference(log_p, truth.value, False)) & np.isfinite(diagnostic).all(axis=0) & truth.reached
 
     def rho(size: np.ndarray, values: np.ndarray) -> float:
         return spearman(ranks(np.abs(size[usable])), ranks(np.abs(_difference(log_p, values, False))[usable]))

@@ -265,7 +265,7 @@ def _candidates(
     both = [errors(scored, truth) or (nothing, nothing) for scored in scores.values()]
     columns: dict[str, Any] = {
         "log_ppp" if truth.absolute else "log_predictive": pairs.variable(truth.value),
-        "mcse": pairs.variable(truth.error),
+        "mcse": pairs.variable(truth.absolute_error if truth.absolute else truth.error),
         "diff_to_best": pairs.variable(truth.value - truth.value[truth.best]),
         "diff_to_best_mcse": pairs.variable(np.broadcast_to(truth.difference_error(np.arange(len(best)), best), best.shape)),
         "prob_best": pairs.variable(truth.probability_best(np.arange(len(best)), 1000, np.random.default_rng(bench.seed))),

@@ -16,7 +16,7 @@ from pymc_bpls.model.index import find_rows
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.montecarlo.averages import batch_error
 from pymc_bpls.montecarlo.nuts import LEAST_ESS
-from pymc_bpls.montecarlo.psis import GOOD_K
+from pymc_bpls.montecarlo.pareto import GOOD_K
 from pymc_bpls.rules.label_rules import LabelRule, Options
 from pymc_bpls.rules.ranking import TIED
 from pymc_bpls.selftraining.resuming import label_rule_again
@@ -41,8 +41,13 @@ class Truth:
     absolute : bool
     constant_error : float
         Standard error of the shared constant, where `absolute`.
+    absolute_error : ndarray
+        Standard error of `value` with that constant.
     doubts : ndarray of str
         Why the value of a pair is not to be trusted, or "".
+    reached : ndarray of bool
+        Whether the draws reach where the pair's class lives: by k-hat. Where they do not, the reference is wrong, and says
+        nothing about the errors of a criterion.
     reasons : tuple of str
         Why none is.
     source : str
@@ -54,7 +59,9 @@ class Truth:
     batches: np.ndarray | None
     absolute: bool
     constant_error: float
+    absolute_error: np.ndarray
     doubts: np.ndarray
+    reached: np.ndarray
     reasons: tuple[str, ...]
     source: str
 
@@ -202,9 +209,15 @@ def from_dataset(
         codes = _codes(problem, exact["pseudo_label"].to_numpy())
     else:
         raise CriterionError('exact= holds no "pseudo_label". Say which class of each candidate its values are of.')
-    flat = {str(key): exact[key].to_numpy().ravel() for key in (name, "mcse", "ess", "pareto_k") if key in exact}
-    truth = known_values(flat[name], flat.get("mcse"), absolute=name == "log_ppp", finite=finite)
-    return replace(truth, doubts=_doubts(flat)), codes
+    keys = (name, "mcse", "log_predictive_mcse", "ess", "pareto_k")
+    flat = {key: exact[key].to_numpy().ravel() for key in keys if key in exact}
+    truth = known_values(
+        flat[name], flat.get("log_predictive_mcse", flat.get("mcse")), absolute=name == "log_ppp", finite=finite
+    )
+    reached = ~(flat["pareto_k"] > GOOD_K) if "pareto_k" in flat else truth.reached
+    if not reached.any():  # no value is better than another: what is compared is this reference, which says that it is bad
+        reached = truth.reached
+    return replace(truth, absolute_error=flat.get("mcse", truth.error), doubts=_doubts(flat), reached=reached), codes
 
 
 def _codes(problem: Problem, labels: np.ndarray) -> np.ndarray:
@@ -226,7 +239,7 @@ def known_values(value: np.ndarray, error: np.ndarray | None = None, *, absolute
         bad = int((~np.isfinite(value)).sum())
         raise CriterionError(f"exact= is not finite for {bad} of {len(value)} values. Give a finite number for each.")
     nothing = np.full(value.shape, "", dtype=object)
-    return Truth(value, error, None, absolute, 0.0, nothing, (), GIVEN)
+    return Truth(value, error, None, absolute, 0.0, error, nothing, np.ones(value.shape, dtype=bool), (), GIVEN)
 
 
 def values_of(exact: Any, shape: tuple[int, ...], problem: Problem, candidates: np.ndarray) -> np.ndarray:

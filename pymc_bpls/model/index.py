@@ -65,6 +65,7 @@ RESERVED = frozenset(
         "log_ppp",
         "log_ppp_member",
         "log_predictive",
+        "log_predictive_mcse",
         "log_prior",
         "mcse",
         "pareto_k",

@@ -27,10 +27,25 @@ _FEWEST_DEGREES = 8
 
 @dataclass(frozen=True)
 class LogRatio:
-    """log Z_2 − log Z_1, and its Monte Carlo standard error."""
+    """log Z_2 − log Z_1, and its Monte Carlo standard error.
+
+    Its error is the mean of `influence` (S,), which the draws of p_2 have on it in their order, and one that does not depend on
+    these draws, with standard error `rest`. Without `influence` all of it is such.
+    """
 
     value: float
     error: float
+    influence: np.ndarray | None = None
+    rest: float = 0.0
+
+    def deviations(self, batches: np.ndarray) -> tuple[np.ndarray, float]:
+        """What batches (batches, length) of these draws do to it, scaled to its error, and the error of the rest."""
+        if self.influence is None:
+            return np.zeros(len(batches)), self.error
+        means = self.influence[batches].mean(axis=1)
+        size, n = np.sqrt(max(self.error**2 - self.rest**2, 0.0)), len(means)
+        spread = np.sqrt((means**2).sum() / (n * (n - 1)))
+        return means * (size / spread if spread > 0 else 0.0), self.rest
 
 
 def bridge(at_first: np.ndarray, at_second: np.ndarray) -> LogRatio:
@@ -60,8 +75,9 @@ def bridge(at_first: np.ndarray, at_second: np.ndarray) -> LogRatio:
             break
         log_r = new
     upper, lower = _terms(first, second, log_s1, log_s2, log_r)
-    variance = _relative_variance(upper.reshape(at_first.shape)) + _relative_variance(lower.reshape(at_second.shape))
-    return LogRatio(float(log_r), float(np.sqrt(variance)))
+    rest, own = _relative_variance(upper.reshape(at_first.shape)), _relative_variance(lower.reshape(at_second.shape))
+    terms = np.exp(lower - lower.max())
+    return LogRatio(float(log_r), float(np.sqrt(rest + own)), 1 - terms / terms.mean(), float(np.sqrt(rest)))
 
 
 def _terms(first: np.ndarray, second: np.ndarray, log_s1: float, log_s2: float, log_r: float) -> tuple[np.ndarray, np.ndarray]:

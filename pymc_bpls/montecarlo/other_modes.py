@@ -20,7 +20,7 @@ from pymc_bpls.engine.failures import Derivatives
 from pymc_bpls.engine.mode import Mode, newton
 from pymc_bpls.errors import ModeError
 from pymc_bpls.model.table import Labeled
-from pymc_bpls.montecarlo.averages import Weighted
+from pymc_bpls.montecarlo.weighted import Weighted
 from pymc_bpls.text.progress import stage
 
 _STARTS, _RADIUS = 6, 2.0

@@ -2,7 +2,8 @@
 
 One proposal where its k-hat is good. Otherwise the mixture of all that were tried and of one with the moments of the draws
 before, their weights annealed so that enough of them count; each draw is weighted by p_k over the density of the whole
-mixture, and the mixture grows a few times.
+mixture, and the mixture grows a few times. Where k-hat does not rule out weights without a variance, the draws are moved
+(`montecarlo.moves`): a proposal that is too narrow hides the tail that it misses from k-hat and from errors alike.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from pymc_bpls.compute.threads import IN_TURN
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.errors import ApproximationError
 from pymc_bpls.model.table import Labeled
-from pymc_bpls.montecarlo.averages import Weighted
 from pymc_bpls.montecarlo.bridge import LogRatio, Proposal
 from pymc_bpls.montecarlo.diagnostics import pareto_smoothed
+from pymc_bpls.montecarlo.pareto import GOOD_K, tail_ks, tail_size
+from pymc_bpls.montecarlo.weighted import Weighted
 
-GOOD_K = 0.7
 _FAR_BELOW = 700.0
 _EQUAL = 1e-9
 _K_SETS, _K_DRAWS, _PAIRS = 4, 2000, 64
@@ -82,9 +83,7 @@ def _matched(draws: Weighted) -> Proposal:
         weights = np.exp(log_weights - logsumexp(log_weights))
         if 1 / np.square(weights).sum() >= enough:
             break
-    mean = weights @ draws.theta
-    centred = draws.theta - mean
-    covariance = (centred.T * weights) @ centred
+    mean, covariance = draws.moments(power)
     narrow = 1e-8 * np.diag(np.diag(covariance))
     return Proposal(mean, covariance + narrow)
 
@@ -99,7 +98,8 @@ def _weighted(
     theta = theta[rng.permutation(n)] if len(proposals) > 1 else theta
     log_q = logsumexp([p.log_density(theta) for p in proposals], b=(sizes / n)[:, None], axis=0)
     smoothed, pareto_k, log_ratio = _smoothed(log_densities(engine, labeled, theta, k) - log_q)
-    log_z = LogRatio(float(logsumexp(log_ratio) - np.log(n)), _error(smoothed))
+    influence = n * np.exp(smoothed - logsumexp(smoothed)) - 1
+    log_z = LogRatio(float(logsumexp(log_ratio) - np.log(n)), _error(smoothed), influence)
     return Weighted(theta, smoothed, 1, pareto_k), log_z
 
 
@@ -109,7 +109,10 @@ def _smoothed(log_ratio: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
     log_ratio = np.maximum(log_ratio, log_ratio.max() - _FAR_BELOW)
     if np.ptp(log_ratio) <= _EQUAL:
         return log_ratio, 0.0, log_ratio
-    smoothed, pareto_k = pareto_smoothed(log_ratio)
+    with np.errstate(all="ignore"):  # a tail of a few draws that hold everything
+        smoothed, pareto_k = pareto_smoothed(log_ratio)
+    if not np.isfinite(pareto_k) or np.isnan(smoothed).any():
+        return log_ratio - logsumexp(log_ratio), float("inf"), log_ratio
     return smoothed, pareto_k, log_ratio
 
 
@@ -158,7 +161,7 @@ def integrand_ks(
         theta = q.mean + z @ q.factor.T
         log_ratio = log_densities(engine, labeled, theta, k) + 0.5 * (z**2).sum(axis=1)
         of_pairs.append(_ks_of_pairs(engine, theta, log_ratio, *pairs))
-        of_all.append(_smoothed(log_ratio)[1])
+        of_all.append(_ks(log_ratio[None])[0])
     return np.array(of_pairs), np.array(of_all)
 
 
@@ -168,7 +171,12 @@ def _ks_of_pairs(
     """k-hat of each pair's integrand; draws × pairs is never stored."""
 
     def some(pairs: np.ndarray) -> np.ndarray:
-        log_p = engine.log_factor_pairs(theta, positions[pairs], codes[pairs])
-        return np.array([_smoothed(log_ratio + values)[1] for values in log_p])
+        return _ks(log_ratio + engine.log_factor_pairs(theta, positions[pairs], codes[pairs]))
 
     return map_rows(some, len(positions), (_PAIRS, _PAIRS), IN_TURN, padded=False)
+
+
+def _ks(log_terms: np.ndarray) -> np.ndarray:
+    """k-hat of each row of terms (averages, draws)."""
+    known = np.where(np.isnan(log_terms), -np.inf, log_terms)
+    return tail_ks(-np.sort(-known, axis=1)[:, : tail_size(known.shape[1]) + 1])

@@ -1,13 +1,14 @@
 """References: draws of p_k(θ) ∝ p(D | θ)^k π(θ) with the logarithm of a constant, and reasons to distrust them.
 
 NUTS (`"nuts"`), importance sampling with Pareto-smoothed weights (`"psis"`), whose k-hat says whether they may be trusted, or
-the one where the other may not.
+the one where the other may not. Draws whose weights may have no variance are moved, and their constants bridged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,11 +22,14 @@ from pymc_bpls.engine.mode import Mode
 from pymc_bpls.errors import ApproximationError, BPLSError, CriterionError, ModeError
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.model.table import Labeled
-from pymc_bpls.montecarlo.averages import Weighted
-from pymc_bpls.montecarlo.bridge import LogRatio, Proposal, bridge
-from pymc_bpls.montecarlo.nuts import LEAST_ESS, named_draws, sample
+from pymc_bpls.montecarlo.bridge import LogRatio
+from pymc_bpls.montecarlo.constants import log_normaliser, log_ratio
+from pymc_bpls.montecarlo.moves import moved
+from pymc_bpls.montecarlo.nuts import LEAST_ESS, Draws, named_draws, sample
 from pymc_bpls.montecarlo.other_modes import unvisited_modes
-from pymc_bpls.montecarlo.psis import GOOD_K, importance_draws, log_densities
+from pymc_bpls.montecarlo.pareto import GOOD_K, has_variance
+from pymc_bpls.montecarlo.psis import importance_draws
+from pymc_bpls.montecarlo.weighted import Weighted
 from pymc_bpls.text.progress import stage
 
 _FEWEST_DRAWS = 50
@@ -37,14 +41,16 @@ _DRAWN_FROM = {
         "density": "p(D | θ)² π(θ), in which D counts twice: narrower than the posterior, which sample() draws from",
     },
 }
+#: Makes Gaussian approximations of p_k for D, by name.
+Around = Callable[[Engine, Labeled, int], Iterable[tuple[str, Gaussian]]]
 
 
 @dataclass(frozen=True)
 class Reference:
     """Draws of p_k as weighted draws, with the run's groups, and reasons to distrust it.
 
-    `normaliser` is log Z_2 − log Z_1 for k = 2 and log Z_1 for k = 1, or None; `source` says in words where the draws are from,
-    `proposal` what importance sampling drew from.
+    `normaliser` is log Z_2 − log Z_1 for k = 2 and log Z_1 for k = 1, or None; `log_z` makes log Z_k itself, `rng` what is
+    random after the draws; `source` says in words where the draws are from, `proposal` what importance sampling drew from.
     """
 
     draws: Weighted
@@ -52,6 +58,8 @@ class Reference:
     groups: dict[str, xr.Dataset]
     reasons: list[str]
     source: str
+    log_z: Callable[[], LogRatio]
+    rng: np.random.Generator
     proposal: str | None = None
 
 
@@ -71,18 +79,37 @@ class Nuts:
 
     def __call__(self, problem: Problem, engine: Engine, labeled: Labeled, k: int) -> Reference:
         run = sample(problem, labeled, k, random_seed=self.seeds[0], **self.options)
-        reasons, normaliser = list(run.reasons), None
+        ordinary = None
         if self.absolute and k == 2:
             ordinary = sample(problem, labeled, 1, random_seed=self.seeds[1], **self.options)
-            reasons += [f"for log Z_1, {reason}" for reason in ordinary.reasons]
-            normaliser = _log_ratio(engine, labeled, ordinary.theta, run.theta)
-        elif self.absolute:
-            normaliser = _log_evidence(engine, labeled, run.theta, np.random.default_rng(self.seeds[2]))
-        draws = Weighted(run.flat, np.zeros(len(run.flat)), len(run.theta), None)
-        reasons += unvisited_modes(engine, labeled, k, draws)
-        posterior = named_draws(problem.density.parameters, run.theta).assign_attrs(_DRAWN_FROM[k])
-        groups = {"/posterior": posterior, "/sample_stats": run.sample_stats}
-        return Reference(draws, normaliser, groups, reasons, f"{len(draws.theta)} draws of NUTS")
+        rng = np.random.default_rng(self.seeds[2])
+        return reference_by(run, ordinary, problem, engine, labeled, k, rng, absolute=self.absolute)
+
+
+def reference_by(
+    run: Draws,
+    ordinary: Draws | None,
+    problem: Problem,
+    engine: Engine,
+    labeled: Labeled,
+    k: int,
+    rng: np.random.Generator,
+    *,
+    absolute: bool,
+) -> Reference:
+    """From draws of p_k, and for k = 2 of p_1, where values are to be absolute."""
+    log_z = cache(lambda: log_normaliser(engine, labeled, k, run.theta, rng))
+    reasons, normaliser = list(run.reasons), None
+    if ordinary is not None:
+        reasons += [f"for log Z_1, {reason}" for reason in ordinary.reasons]
+        normaliser = log_ratio(engine, labeled, ordinary.theta, run.theta)
+    elif absolute and k == 1:
+        normaliser = log_z()
+    draws = Weighted(run.flat, np.zeros(len(run.flat)), len(run.theta), None)
+    reasons += unvisited_modes(engine, labeled, k, draws)
+    posterior = named_draws(problem.density.parameters, run.theta).assign_attrs(_DRAWN_FROM[k])
+    groups = {"/posterior": posterior, "/sample_stats": run.sample_stats}
+    return Reference(draws, normaliser, groups, reasons, f"{len(draws.theta)} draws of NUTS", log_z, rng)
 
 
 @dataclass(frozen=True)
@@ -92,6 +119,7 @@ class Psis:
     absolute: bool
     n: int
     seed: int
+    around: Around = field(default_factory=lambda: proposals)
 
     def __call__(self, problem: Problem, engine: Engine, labeled: Labeled, k: int) -> Reference:
         with stage(f"{self.n:,} draws by importance sampling"):
@@ -99,17 +127,57 @@ class Psis:
 
     def _sampled(self, problem: Problem, engine: Engine, labeled: Labeled, k: int) -> Reference:
         rng = np.random.default_rng(self.seed)
-        draws, log_z, proposal = importance_draws(engine, labeled, k, proposals(engine, labeled, k), self.n, rng)
-        reasons = _bad_k(draws.pareto_k) + _few_draws(self.n)
-        normaliser = None
-        if self.absolute and k == 2:
-            ordinary, log_z1, _ = importance_draws(engine, labeled, 1, proposals(engine, labeled, 1), self.n, rng)
-            reasons += [f"for log Z_1, {reason}" for reason in _bad_k(ordinary.pareto_k)]
-            normaliser = LogRatio(log_z.value - log_z1.value, float(np.hypot(log_z.error, log_z1.error)))
+        ks = [k, 1] if self.absolute and k == 2 else [k]
+        [sampled, *ordinary] = importance_samples(engine, labeled, ks, self.n, rng, self.around)
+        reasons, normaliser = [*sampled.reasons, *_few_draws(self.n)], None
+        if ordinary:
+            reasons += [f"for log Z_1, {reason}" for reason in ordinary[0].reasons]
+            normaliser = sampled.over(ordinary[0], engine, labeled)
         elif self.absolute:
-            normaliser = log_z
+            normaliser = sampled.log_z
+        draws = sampled.draws
         reasons += unvisited_modes(engine, labeled, k, draws)
-        return Reference(draws, normaliser, {}, reasons, f"{self.n} draws by importance sampling", proposal)
+        source = f"{self.n} draws by importance sampling"
+        return Reference(draws, normaliser, {}, reasons, source, lambda: sampled.log_z, rng, sampled.proposal)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Draws of p_k by importance sampling, which were `moved` or not, log Z_k, and reasons to distrust them."""
+
+    draws: Weighted
+    log_z: LogRatio
+    proposal: str
+    moved: bool
+    reasons: list[str]
+
+    def over(self, ordinary: Sample, engine: Engine, labeled: Labeled) -> LogRatio:
+        """log Z_2 − log Z_1: bridged where draws were moved."""
+        if self.moved:
+            return log_ratio(engine, labeled, ordinary.draws.theta[None], self.draws.theta[None])
+        second, first = self.log_z, ordinary.log_z
+        error = float(np.hypot(second.error, first.error))
+        return LogRatio(second.value - first.value, error, second.influence, float(np.hypot(second.rest, first.error)))
+
+
+def importance_samples(
+    engine: Engine, labeled: Labeled, ks: Sequence[int], n: int, rng: np.random.Generator, around: Around
+) -> list[Sample]:
+    """Draws of p_k for each k, moved where the weights of one of them may have no variance."""
+    drawn = [importance_draws(engine, labeled, k, around(engine, labeled, k), n, rng) for k in ks]
+    move = any(draws.pareto_k is None or not has_variance(draws.pareto_k, n) for draws, _, _ in drawn)
+    samples = []
+    for k, (draws, log_z, proposal) in zip(ks, drawn, strict=True):
+        reasons = _bad_k(draws.pareto_k)
+        if move:
+            theta, unsettled = moved(engine, labeled, k, draws, rng)
+            draws, reasons = Weighted(theta, np.zeros(n), 1, draws.pareto_k), reasons + unsettled
+            try:
+                log_z = log_normaliser(engine, labeled, k, theta[None], rng)
+            except ApproximationError as error:
+                reasons = [*reasons, str(error).split(". ")[0]]
+        samples.append(Sample(draws, log_z, proposal, move, reasons))
+    return samples
 
 
 @dataclass(frozen=True)
@@ -127,8 +195,10 @@ class PsisElseNuts:
         return self.nuts(problem, engine, labeled, k) if reference.reasons else reference
 
 
-def proposals(engine: Engine, labeled: Labeled, k: int) -> Iterator[tuple[str, Gaussian]]:
-    """Gaussian approximations of p_k that the model has, the most trustworthy first."""
+def proposals(
+    engine: Engine, labeled: Labeled, k: int, names: Sequence[str] = tuple(APPROXIMATIONS)
+) -> Iterator[tuple[str, Gaussian]]:
+    """Gaussian approximations of p_k that the model has, the most trustworthy first: those of `names`, then Laplace's."""
     refused: list[BPLSError] = []
     mode: Mode | None = None
     try:
@@ -136,9 +206,9 @@ def proposals(engine: Engine, labeled: Labeled, k: int) -> Iterator[tuple[str, G
     except ModeError as error:
         refused.append(error)
     yielded = 0
-    for name, approximation in APPROXIMATIONS.items():
+    for name in names:
         try:
-            q = approximation.fit(engine, labeled, k, mode, None)
+            q = APPROXIMATIONS[name].fit(engine, labeled, k, mode, None)
         except ApproximationError as error:
             refused.append(error)
         else:
@@ -158,29 +228,6 @@ def _bad_k(pareto_k: float | None) -> list[str]:
 
 def _few_draws(n: int) -> list[str]:
     return [f"there are {n} draws only, too few for k-hat to mean much"] if n < LEAST_ESS else []
-
-
-def _log_ratio(engine: Engine, labeled: Labeled, first: np.ndarray, second: np.ndarray) -> LogRatio:
-    """log Z_2 − log Z_1 from draws (chain, draw, q) of p_1 and p_2: their density ratio is p(D | θ)."""
-
-    def ratios(theta: np.ndarray) -> np.ndarray:
-        return engine.log_lik_labeled(labeled, theta.reshape(-1, theta.shape[-1])).reshape(theta.shape[:2])
-
-    return bridge(ratios(first), ratios(second))
-
-
-def _log_evidence(engine: Engine, labeled: Labeled, draws: np.ndarray, rng: np.random.Generator) -> LogRatio:
-    """log Z_1 from draws (chain, draw, q) of p_1: half of them fit a t proposal, the other half bridge to it."""
-    half = draws.shape[1] // 2
-    q = draws.shape[-1]
-    proposal = Proposal.fitted(draws[:, :half].reshape(-1, q))
-    rest = draws[:, half:]
-    proposed = proposal.draws(rest.shape[:2], rng)
-    at = [
-        log_densities(engine, labeled, theta.reshape(-1, q), 1).reshape(theta.shape[:2]) - proposal.log_density(theta)
-        for theta in (proposed, rest)
-    ]
-    return bridge(*at)
 
 
 def find_method(

@@ -20,7 +20,8 @@ from pymc_bpls.engine.engine import Engine
 from pymc_bpls.errors import warn
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.montecarlo.bridge import LogRatio
-from pymc_bpls.montecarlo.psis import GOOD_K, log_evidence, log_evidence_by_t
+from pymc_bpls.montecarlo.pareto import GOOD_K
+from pymc_bpls.montecarlo.psis import log_evidence, log_evidence_by_t
 from pymc_bpls.rules.ranking import smallest_lead
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion
 from pymc_bpls.scoring.fitted import ModelFit

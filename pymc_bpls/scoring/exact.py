@@ -4,7 +4,8 @@ With p_k(θ) ∝ p(D | θ)^k π(θ) and Z_k its normalising constant,
 
     log PPP_i = log Z_2 − log Z_1 + log E_{p_2}[p(ŷ_i | x_i, θ)],      log p(D ∪ i) = log Z_1 + log E_{p_1}[p(ŷ_i | x_i, θ)],
 
-so that one run on the doubled likelihood (`montecarlo.references`) ranks the whole pool.
+so that one run on the doubled likelihood (`montecarlo.references`) ranks the whole pool. `mcse` is the error of the absolute
+value where there is one, the constant's and the average's together, and that of the average, `log_predictive_mcse`, beside it.
 """
 
 from __future__ import annotations
@@ -40,8 +41,6 @@ def exact_tree(
     result = exact_dataset(averages, codes.shape, dims, rng)
     if codes.ndim == 1:
         result["pseudo_label"] = "candidate", problem.classes.names[codes]
-    if exact.pareto_k is not None:
-        result["pareto_k"] = xr.full_like(result["log_predictive"], exact.pareto_k)
     attrs: dict[str, Any] = {
         "criterion": criterion.name,
         "labels": options.rule.name,
@@ -51,7 +50,9 @@ def exact_tree(
     if exact.absolute:
         result = result.rename(log_predictive=name)
     if exact.normaliser is not None:
+        result = result.rename(mcse="log_predictive_mcse")
         result[name] = result["log_predictive"] + exact.normaliser.value
+        result["mcse"] = dims, np.asarray(exact.absolute_error).reshape(codes.shape)
         attrs |= {"log_normalizer": exact.normaliser.value, "log_normalizer_error": exact.normaliser.error}
     if exact.proposal is not None:
         attrs["proposal"] = exact.proposal

@@ -15,8 +15,9 @@ from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.errors import BPLSError, CriterionError, ModeError
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.model.table import Labeled, Table
-from pymc_bpls.montecarlo.averages import Averages, average_options
+from pymc_bpls.montecarlo.averages import Averages
 from pymc_bpls.montecarlo.references import Method, Reference
+from pymc_bpls.montecarlo.tails import average_options, bad_averages
 from pymc_bpls.rules.label_rules import Options, Weighing
 from pymc_bpls.rules.model_rules import Decision, Members, ModelRule
 from pymc_bpls.scoring.criteria import WITH_ABSOLUTE
@@ -178,23 +179,23 @@ class SetScorer:
             raise CriterionError("Members are compared by absolute values. Use absolute=True.")
         averages = []
         for engine, run, level in zip(engines, runs, levels, strict=True):
-            of_member, _ = average_options(engine, run.draws, apart)
-            averages.append(replace(of_member, log_mean=of_member.log_mean + level.value))
+            of_member, _ = average_options(engine, labeled, k, run, apart)
+            averages.append(of_member.plus(level, run.draws.batches))
         shape = options.codes.shape
         values = np.stack([each.log_mean.reshape(shape) for each in averages])
         combined, weighing, decision = self._decide(values, options, labeled)
         if options.weigh is not None:
             averages = [each.combined(options.weigh(own)) for each, own in zip(averages, values, strict=True)]
         codes = options.codes if weighing is None else weighing.codes
-        pareto_ks = [run.draws.pareto_k for run in runs if run.draws.pareto_k is not None]
+        result = _averaged(averages, decision, combined)
         return ExactValues(
-            _averaged(averages, [level.error for level in levels], decision, combined),
+            result,
             codes,
             None,
             self._groups(runs, combined, options.candidates, codes),
-            [f"of {name}: {reason}" for name, run in zip(self.names, runs, strict=True) for reason in run.reasons],
+            [f"of {name}: {reason}" for name, run in zip(self.names, runs, strict=True) for reason in run.reasons]
+            + bad_averages(result),
             f"{len(runs)} members, each by {runs[0].source}",
-            pareto_k=max(pareto_ks) if pareto_ks else None,
             absolute=True,
         )
 
@@ -244,17 +245,14 @@ def _disagreement(value: np.ndarray, values: np.ndarray) -> str:
     )
 
 
-def _averaged(averages: Sequence[Averages], level_errors: Sequence[float], decision: Decision, values: np.ndarray) -> Averages:
-    """Averages of the rule's values: batches of all members side by side, scaled so that their errors add up.
-
-    The error ε of a member's normaliser is a batch and its mirror image.
-    """
+def _averaged(averages: Sequence[Averages], decision: Decision, values: np.ndarray) -> Averages:
+    """Averages of the rule's values, from runs of the members that are independent of each other."""
     weights = decision.weights.reshape(len(averages), -1)
-    n = sum(len(each.deviations) + 2 for each in averages)
-    batches = []
-    for each, error, weight in zip(averages, level_errors, weights, strict=True):
-        own = len(each.deviations)
-        batches.append(np.sqrt(n * (n - 1) / (own * (own - 1))) * each.deviations * weight)
-        batches.append(np.array([[1.0], [-1.0]]) * np.sqrt(n * (n - 1) / 2) * error * weight)
-    ess = np.where(weights != 0, np.stack([each.ess for each in averages]), np.inf).min(axis=0)
-    return Averages(decision.value(values).ravel(), np.concatenate(batches), ess)
+    blocks = tuple(
+        np.where(weight != 0, block * weight, 0.0)
+        for each, weight in zip(averages, weights, strict=True)
+        for block in each.blocks
+    )
+    ess, ks = (np.stack([getattr(each, name) for each in averages]) for name in ("ess", "pareto_k"))
+    worst = np.where(weights != 0, ess, np.inf).min(axis=0), np.where(weights != 0, ks, -np.inf).max(axis=0)
+    return Averages(decision.value(values).ravel(), blocks, *worst)

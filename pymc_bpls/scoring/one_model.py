@@ -15,8 +15,8 @@ from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.errors import CriterionError, ModeError
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.model.table import Labeled, Table
-from pymc_bpls.montecarlo.averages import average_options
 from pymc_bpls.montecarlo.references import Method
+from pymc_bpls.montecarlo.tails import average_options, bad_averages
 from pymc_bpls.rules.label_rules import Options, Weighing
 from pymc_bpls.rules.ranking import best_first
 from pymc_bpls.scoring.by_ep_and_vi import score_by_gaussian
@@ -151,16 +151,17 @@ class ModelScorer:
         """Averages over the method's draws."""
         engine = self.engines.of(labeled).engine
         reference = method(self.problem, engine, labeled, k)
-        averages, codes = average_options(engine, reference.draws, options)
+        averages, codes = average_options(engine, labeled, k, reference, options)
+        level = reference.normaliser
         return ExactValues(
             averages,
             codes,
-            reference.normaliser,
+            level,
             reference.groups,
-            reference.reasons,
+            reference.reasons + bad_averages(averages),
             reference.source,
             reference.proposal,
-            reference.draws.pareto_k,
+            None if level is None else averages.plus(level, reference.draws.batches).error,
         )
 
 

@@ -33,7 +33,7 @@ Warm = np.ndarray | dict[int, Gaussian] | None
 class ExactValues:
     """Averages of what `codes` (m,) or (m, K) stand for, log Z of what they lack, or None, and where they are from.
 
-    Where they are `absolute`, they lack nothing.
+    `absolute_error` is the standard error of both together. Where they are `absolute`, they lack nothing.
     """
 
     averages: Averages
@@ -43,7 +43,7 @@ class ExactValues:
     reasons: list[str]
     source: str
     proposal: str | None = None
-    pareto_k: float | None = None
+    absolute_error: np.ndarray | None = None
     absolute: bool = False
 
 

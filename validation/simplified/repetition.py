@@ -62,5 +62,5 @@ def regret(engine: Engine, at: Round, rng: np.random.Generator) -> dict[str, Any
 
 def _gap(averages: Averages, first: int, second: int) -> list[float]:
     """How much larger the first candidate's log PPP is, and the Monte Carlo error of that, both on the same draws."""
-    paired = replace(averages, deviations=averages.deviations[:, [first]] - averages.deviations[:, [second]])
+    paired = replace(averages, blocks=(averages.deviations[:, [first]] - averages.deviations[:, [second]],))
     return [round(float(value), DIGITS) for value in (averages.log_mean[first] - averages.log_mean[second], paired.error[0])]

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pymc_bpls.montecarlo.psis import GOOD_K
+from pymc_bpls.montecarlo.pareto import GOOD_K
 from validation.simplified.rounds import CRITERIA, FULL, SIMPLIFIED
 from validation.simplified.settings import Setting
 from validation.study.intervals import Interval

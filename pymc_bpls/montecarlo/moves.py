@@ -1,0 +1,130 @@
+"""Resample-move (Gilks and Berzuini 2001): draws are drawn again by their weights and moved by Hamiltonian transitions.
+
+The transitions leave p_k(θ) ∝ p(D | θ)^k π(θ) as it is, so that what the weights missed of it is filled in, and draws that were
+taken twice part. They go on until the mean log-density of the draws stands still.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.special import logsumexp
+
+from pymc_bpls.engine.engine import Engine
+from pymc_bpls.model.structure import Rows, Structure
+from pymc_bpls.model.table import Labeled
+from pymc_bpls.montecarlo.weighted import Weighted
+from pymc_bpls.text.progress import stage
+
+_TRANSITIONS, _STEPS = 5, 8
+_FEWEST_ROUNDS, _MOST_ROUNDS, _MOST_HALVINGS = 2, 12, 6
+_LARGEST_STEP, _LEAST_ACCEPTED = 0.6, 0.7
+_STILL = 3.0
+_AT_ONCE = 256
+
+
+def hamiltonian_moves(
+    structure: Structure,
+    theta: jax.Array,
+    factor: jax.Array,
+    step: jax.Array,
+    keys: jax.Array,
+    rows: Rows,
+    *,
+    n: int,
+    steps: int,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Hamiltonian moves of draws.
+
+    n transitions of `steps` leapfrog steps each, in coordinates that `factor` (q, q) makes of unit scale, of each θ (S, q):
+    θ, the log-density there, and the share of proposals that were accepted.
+    """
+    at = jax.value_and_grad(lambda theta: structure.log_density(theta, [(1.0, rows)], prior=True))
+
+    def walk(start: tuple[jax.Array, jax.Array]) -> Any:
+        theta, key = start
+        (theta, value, _, accepted), _ = jax.lax.scan(transition, (theta, *at(theta), 0.0), jax.random.split(key, n))
+        return theta, value, accepted / n
+
+    def transition(state: Any, key: jax.Array) -> tuple[Any, None]:
+        theta, value, gradient, accepted = state
+        for_momentum, for_step, for_test = jax.random.split(key, 3)
+        momentum = jax.random.normal(for_momentum, theta.shape, theta.dtype)
+        size = step * jax.random.uniform(for_step, (), theta.dtype, 0.7, 1.3)
+
+        def leapfrog(state: Any, _: None) -> tuple[Any, None]:
+            theta, momentum, _, gradient = state
+            momentum = momentum + 0.5 * size * (gradient @ factor)
+            theta = theta + factor @ (size * momentum)
+            value, gradient = at(theta)
+            return (theta, momentum + 0.5 * size * (gradient @ factor), value, gradient), None
+
+        (end, last, end_value, end_gradient), _ = jax.lax.scan(leapfrog, (theta, momentum, value, gradient), length=steps)
+        gain = end_value - value - 0.5 * (last @ last - momentum @ momentum)
+        taken = jnp.log(jax.random.uniform(for_test, (), theta.dtype)) < gain
+        new = (end, end_value, end_gradient)
+        theta, value, gradient = (jnp.where(taken, a, b) for a, b in zip(new, (theta, value, gradient), strict=True))
+        return (theta, value, gradient, accepted + taken), None
+
+    theta, value, accepted = jax.lax.map(walk, (theta, keys), batch_size=_AT_ONCE)
+    return theta, value, accepted
+
+
+def moved(engine: Engine, labeled: Labeled, k: int, draws: Weighted, rng: np.random.Generator) -> tuple[np.ndarray, list[str]]:
+    """As many draws (S, q) with equal weights, and reasons to distrust them.
+
+    Draws that came from the same one stay neighbours, so that errors by batches hold what they still have in common.
+    """
+    theta = resampled(draws, rng)
+    factor, step, halvings = _factor(draws), _LARGEST_STEP * theta.shape[1] ** -0.25, 0
+    rows = engine.density.labeled_rows(labeled, k)
+    before, settled = None, 0
+    with stage("moving draws by Hamiltonian transitions", _MOST_ROUNDS) as tell:
+        for _ in range(_MOST_ROUNDS):
+            keys = np.asarray(jax.random.split(jax.random.PRNGKey(int(rng.integers(2**31))), len(theta)))
+            theta, value, accepted = engine.compiler(
+                hamiltonian_moves,
+                engine.density.structure,
+                theta,
+                factor,
+                np.float64(step),
+                keys,
+                rows,
+                n=_TRANSITIONS,
+                steps=_STEPS,
+            )
+            tell(1)
+            still = before is not None and _stands_still(value - before)
+            before = value
+            if accepted.mean() < _LEAST_ACCEPTED and halvings < _MOST_HALVINGS:
+                step, halvings, settled = step / 2, halvings + 1, 0
+                continue
+            settled += 1
+            if settled >= _FEWEST_ROUNDS and still:
+                return theta, []
+    return theta, ["the draws still drift after they were moved, where NUTS is needed"]
+
+
+def resampled(draws: Weighted, rng: np.random.Generator) -> np.ndarray:
+    """Draws θ (S, q) by their weights, by systematic resampling."""
+    n = len(draws.theta)
+    shares = np.cumsum(np.exp(draws.log_weights - logsumexp(draws.log_weights)))
+    places = np.searchsorted(shares, (np.arange(n) + rng.uniform()) / n)
+    return draws.theta[np.minimum(places, n - 1)]
+
+
+def _factor(draws: Weighted) -> np.ndarray:
+    """A Cholesky factor of the draws' covariance, or of its diagonal where too few draws count."""
+    covariance = draws.moments()[1]
+    variances = np.diag(np.diag(covariance))
+    try:
+        return np.linalg.cholesky(covariance + 1e-8 * variances)
+    except np.linalg.LinAlgError:
+        return np.sqrt(variances)
+
+
+def _stands_still(change: np.ndarray) -> bool:
+    return bool(abs(change.mean()) <= _STILL * change.std() / np.sqrt(len(change)))

@@ -1,0 +1,1 @@
+"""Do exact values scatter around the truth as their errors say? `python -m validation.references`."""
