@@ -77,10 +77,11 @@ def at_pseudo(pls, split, criterion, variable="score", **settings):
 
 
 def exact_normalizer(split):
-    """log Z_2 − log Z_1 by quadrature: what Σ_y PPP(i, y) is for every candidate i."""
-    grid = np.linspace(-25, 25, 1201)
-    theta = np.stack(np.meshgrid(grid, grid, indexing="ij"), -1).reshape(-1, 2)
+    """log Z_2 − log Z_1 by quadrature, for q ≤ 3: what Σ_y PPP(i, y) is for every candidate i."""
+    q = split.X.shape[1]
+    grid = np.linspace(-25, 25, {2: 1201, 3: 141}[q])
+    theta = np.stack(np.meshgrid(*[grid] * q, indexing="ij"), -1).reshape(-1, q)
     labeled = split.X[: split.n] * (2 * split.y[: split.n] - 1)[:, None]
-    log_lik = -np.logaddexp(0, -(theta @ labeled.T)).sum(axis=1)
+    log_lik = sum(-np.logaddexp(0, -(theta @ row)) for row in labeled)
     log_prior = -0.5 * (theta**2).sum(axis=1) / 6.25
     return logsumexp(2 * log_lik + log_prior) - logsumexp(log_lik + log_prior)

@@ -97,6 +97,20 @@ def test_a_combination_that_rests_on_such_a_class_has_its_value(far, drawn):
         assert run.attrs["reliable"] == 1
 
 
+def test_the_evidence_with_such_a_class_has_its_value(far, drawn):
+    """log p(D ∪ i), whose constant log Z_1 is bridged with the draws that are averaged over."""
+    spacing = np.log(np.gradient(np.linspace(-22, 22, len(GRID)))[0])
+    log_z = logsumexp(log_posterior("normal", 1)) + spacing
+    classes = [
+        [logsumexp(log_posterior("normal", 1) - np.logaddexp(0, -s * each * GRID)) + spacing for s in (-1, 1)] for each in FAR
+    ]
+    for method in ("nuts", "psis"):
+        run = far.exact("marginal_likelihood", labels="all", method=method, random_seed=0, **NUTS)
+        assert run.attrs["reliable"] == 1
+        assert abs(run.attrs["log_normalizer"] - log_z) < 4 * run.attrs["log_normalizer_error"] < 0.2
+        assert (np.abs(run["exact"]["log_evidence"] - classes) < 4 * run["exact"]["mcse"]).all()
+
+
 def assert_errors_are_those_of_laplace(audit, far, some):
     """The errors that an audit finds are those beside quadrature, of `some` of the pairs."""
     averages, constant = truth("normal")
