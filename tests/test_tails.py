@@ -140,14 +140,17 @@ def test_an_audit_does_not_hold_a_wrong_reference_against_a_criterion(far, drawn
     assert_errors_are_those_of_laplace(audit, far, reached)
 
 
-@pytest.mark.parametrize("prior", ["normal", "cauchy"])
-@pytest.mark.filterwarnings("ignore:The exact reference is not reliable:pymc_bpls.BPLSWarning")
-def test_importance_sampling_is_right_there_or_says_so(prior, far):
-    pls = far if prior == "normal" else declared(prior)
-    run = pls.exact(method="psis", labels="all", random_seed=0, draws=1000, progressbar=False)
-    assert run.attrs["reliable"] == 1 or prior == "cauchy"
-    if run.attrs["reliable"]:
-        assert max(np.abs(z).max() for z in z_scores(run, prior)) < 4
+def test_importance_sampling_is_right_there(far):
+    run = far.exact(method="psis", labels="all", random_seed=0, draws=1000, progressbar=False)
+    assert run.attrs["reliable"] == 1
+    assert max(np.abs(z).max() for z in z_scores(run, "normal")) < 4
+
+
+def test_tails_that_are_heavier_than_any_proposal_are_named():
+    """Separated rows under a Cauchy prior: p_k falls as 1/b², and few draws see nothing of it (six errors off, k-hat 0.4)."""
+    with pytest.warns(bpls.BPLSWarning, match=r"tails of the posterior along b are heavier"):
+        run = declared("cauchy").exact(method="psis", labels="all", draws=100, random_seed=2, progressbar=False)
+    assert run.attrs["reliable"] == 0
 
 
 def test_constants_are_right_where_proposals_are_too_narrow(sim1, sim1_informed):

@@ -29,6 +29,7 @@ _FAR_BELOW = 700.0
 _EQUAL = 1e-9
 _K_SETS, _K_DRAWS, _PAIRS = 4, 2000, 64
 _MIXTURES = 8
+_RAYS, _NAMED = (1e2, 1e4), 4
 _T_DRAWS = 4096
 _EFFECTIVE = 0.02
 _POWERS = (1.0, 0.8, 0.6, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0)
@@ -146,6 +147,25 @@ def log_densities(engine: Engine, labeled: Labeled, theta: np.ndarray, k: int) -
     """k ℓ_D + log π at θ (S, q), and Σ λ_u g_u where the engine has a pool."""
     of_pool = 0.0 if engine.marginal is None else engine.marginal.values(theta)
     return k * engine.log_lik_labeled(labeled, theta) + engine.log_prior(theta) + of_pool
+
+
+def heavier_tails(engine: Engine, labeled: Labeled, k: int, draws: Weighted) -> list[str]:
+    """A reason to distrust importance sampling where p_k falls more slowly than a t distribution, however far out.
+
+    Weights are then unbounded, which k-hat says only where draws came there: along each parameter, both ways, they are compared
+    at a hundred and at ten thousand standard deviations.
+    """
+    proposal = Proposal(*draws.moments())
+    steps = np.vstack([np.diag(proposal.sd), -np.diag(proposal.sd)])
+    near, far = (proposal.mean + _RAYS[i] * steps for i in range(2))
+    with np.errstate(all="ignore"):
+        at_near, at_far = (log_densities(engine, labeled, theta, k) - proposal.log_density(theta) for theta in (near, far))
+        grows = (at_far > at_near) & np.isfinite(at_far)
+    q = len(proposal.mean)
+    names = [engine.density.parameters.labels[j] for j in np.flatnonzero(grows[:q] | grows[q:])]
+    if not names:
+        return []
+    return [f"the tails of the posterior along {', '.join(names[:_NAMED])} are heavier than those it was sampled by"]
 
 
 def integrand_ks(

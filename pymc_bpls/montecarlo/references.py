@@ -28,7 +28,7 @@ from pymc_bpls.montecarlo.moves import moved
 from pymc_bpls.montecarlo.nuts import LEAST_ESS, Draws, named_draws, sample
 from pymc_bpls.montecarlo.other_modes import unvisited_modes
 from pymc_bpls.montecarlo.pareto import GOOD_K, has_variance
-from pymc_bpls.montecarlo.psis import importance_draws
+from pymc_bpls.montecarlo.psis import heavier_tails, importance_draws
 from pymc_bpls.montecarlo.weighted import Weighted
 from pymc_bpls.text.progress import stage
 
@@ -136,6 +136,7 @@ class Psis:
         elif self.absolute:
             normaliser = sampled.log_z
         draws = sampled.draws
+        reasons += heavier_tails(engine, labeled, k, draws)
         reasons += unvisited_modes(engine, labeled, k, draws)
         source = f"{self.n} draws by importance sampling"
         return Reference(draws, normaliser, {}, reasons, source, lambda: sampled.log_z, rng, sampled.proposal)
