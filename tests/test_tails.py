@@ -114,7 +114,7 @@ def test_the_evidence_with_such_a_class_has_its_value(far, drawn):
 def assert_errors_are_those_of_laplace(audit, far, some):
     """The errors that an audit finds are those beside quadrature, of `some` of the pairs."""
     averages, constant = truth("normal")
-    off = (far.score(labels="all")["log_ppp"] - averages - constant).to_numpy()
+    off = (far.score(approximation="laplace", labels="all")["log_ppp"] - averages - constant).to_numpy()
     found = audit.candidates.sel(criterion="ppp")
     wrong = np.abs(found["error"].to_numpy() - off) > 4 * found["error_mcse"].to_numpy()
     assert not wrong[some].any()

@@ -27,10 +27,11 @@ from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.mode import Mode
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.model.table import Labeled
-from pymc_bpls.montecarlo.averages import Weighted
 from pymc_bpls.montecarlo.nuts import sample
 from pymc_bpls.montecarlo.other_modes import Search, missed_modes
-from pymc_bpls.montecarlo.psis import GOOD_K, log_evidence, log_evidence_by_t
+from pymc_bpls.montecarlo.pareto import GOOD_K
+from pymc_bpls.montecarlo.psis import log_evidence, log_evidence_by_t
+from pymc_bpls.montecarlo.weighted import Weighted
 from pymc_bpls.pool.modes import search_from
 from pymc_bpls.text.numbers import percent
 from pymc_bpls.text.progress import stage

@@ -62,7 +62,7 @@ def measure(case: Case, method: str, block: int) -> list[Record]:
     if method == "psis":
         methods: list[Method] = [Psis(True, CHAINS * DRAWS, seed, lambda _, __, k: gaussians(k)) for seed in seeds]
     else:
-        sizes = {"draws": DRAWS * SEEDS_AT_ONCE, "tune": TUNE, "chains": CHAINS, "cores": 1}
+        sizes: dict[str, Any] = {"draws": DRAWS * SEEDS_AT_ONCE, "tune": TUNE, "chains": CHAINS, "cores": 1}
         long = {k: sample(problem, labeled, k, random_seed=10 * block + k, **sizes) for k in (1, 2)}
         methods = [Slice(long, number) for number in range(SEEDS_AT_ONCE)]
     trees = [

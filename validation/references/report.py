@@ -12,8 +12,9 @@ from validation.study.markdown import table
 Found = dict[tuple[str, str], tuple[list[dict[str, Any]], dict[str, Any]]]
 LEAD = """# Exact values and their errors against repetition
 
-Remade by `python -m validation.references`: exact values of up to twelve candidates and all their classes from 40 seeds each,
-beside quadrature in plain NumPy (hierarchy: 20,000,000 draws of the prior; separated: 8,000,000 draws by importance sampling).
+Remade by `python -m validation.references`: exact values of up to twelve candidates and all their classes from as many seeds
+as the third column says (40 once the study is whole), beside quadrature in plain NumPy (hierarchy: 20,000,000 draws of the
+prior; separated: 8,000,000 draws by importance sampling).
 z is an estimate minus the truth, divided by its reported error. Its root mean square should be 1, and not above 1.3, among the
 runs that are called reliable: of log Z_2 − log Z_1, of log PPP of each candidate's most probable class, and of that of its
 least probable one. A run has 1,600 draws; those of NUTS are stretches of long chains, each judged by itself."""
