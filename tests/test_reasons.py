@@ -215,3 +215,36 @@ def test_variables_of_pymc_dims_are_named():
         pmd.Bernoulli("label", logit_p=(x * b).sum("feature"), observed=pmd.as_xtensor(Y, dims="row"))
     with pytest.raises(ModelError, match=r'"b" is declared with pymc\.dims'):
         bpls.BPLS(model)
+
+
+def random_numbers(where):
+    z, noise = np.random.default_rng(0).normal(size=(60, 2)), pm.Normal.dist(0, 1, shape=60)
+    with pm.Model() as model:
+        b = pm.Normal("b", pm.Normal.dist(0, 1) if where == "b" else 0, 2, shape=2)
+        if where == "bent":
+            pm.Potential("bent", -((b[0] - pm.Normal.dist(0, 1)) ** 2))
+        logit = z @ b + {"label": noise, "also label": pt.random.normal(size=60)}.get(where, 0.0)
+        pm.Bernoulli("label", logit_p=logit, observed=np.where(np.arange(60) < 30, np.arange(60) % 2, -1))
+    return model
+
+
+@pytest.mark.parametrize("where", ["label", "also label", "b", "bent"])
+def test_random_numbers_in_a_formula_are_named_as_the_cause(where):
+    with pytest.raises(
+        bpls.ModelError, match=rf'"{where[-5:].strip()}" depends on random numbers that are no variable'
+    ) as caught:
+        bpls.BPLS(random_numbers(where))
+    assert len(str(caught.value)) < 320
+
+
+def test_a_far_row_says_nothing_of_which_predictors_are_linear():
+    z = np.random.default_rng(0).normal(size=(40, 2))
+    y = np.where(np.arange(40) < 20, z[:, 0] > 0, -1).astype(int)
+    found = []
+    for far in (1.0, 1e9, 1e308):
+        z[35:, 1] = far
+        with pm.Model() as model:
+            b = pm.Normal("b", 0, 1, shape=2)
+            pm.Bernoulli("label", logit_p=z @ b + pm.math.sin(b[0]), observed=y)
+        found.append(bpls.BPLS(model, unlabeled=np.arange(20, 30)).fit().mode["b"].to_numpy())
+    np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-9)

@@ -172,3 +172,17 @@ def test_a_table_that_cannot_be_sliced_is_checked_row_by_row():
     b = float(pls.fit().mode["b"])
     rest = np.arange(N) != 50
     np.testing.assert_allclose(p[rest, 1], (0.5 + b * (x - x.mean()))[rest], rtol=1e-10)
+
+
+def test_new_test_rows_that_pymc_rejects_are_named():
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-1, 1, N)
+    y = np.where(np.arange(N) < N_LABELED, rng.random(N) < 0.5 + 0.3 * x, -1).astype(int)
+    with pm.Model() as model:
+        pm.Bernoulli("y", p=0.5 + pm.Normal("b", 0, 0.2) * pm.Data("x", x), observed=pm.Data("labels", y))
+    pls = bpls.BPLS(model)
+    new = {"x": np.array([0.1, 40.0, -0.3, -40.0])}
+    words = r'rejects the parameters of "y" at the mode in 2 of 2 new rows, \[1, 3\]: 0 <= p <= 1'
+    with pytest.warns(BPLSWarning, match=words):
+        run = pls.self_train("probability", rounds=1, test=(new, [0, 1, 0, 1]), progressbar=False)
+    assert run["test"].sizes["row"] == 4

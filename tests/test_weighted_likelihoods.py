@@ -92,3 +92,23 @@ def test_a_density_of_numbers_that_stand_for_classes_is_no_probability_of_them()
     with pm.Model() as model:
         pm.Normal("label", X @ pm.Normal("b", 0, 1, shape=3), 0.5, observed=Y.astype(float))
     assert bpls.BPLS(model, classes=[0, 1]).predict_proba().sum() == pytest.approx(N)
+
+
+def lagged(power):
+    """Labels that depend on the one before, times a weight on log p."""
+
+    def logp(value, eta, phi):
+        before = pt.concatenate([[0.0], value[:-1].astype("float64")])
+        return power * log_p(value, eta + phi * before)
+
+    with pm.Model() as model:
+        eta = pm.Normal("a", 0, 2.5) + X @ pm.Normal("b", 0, 2, shape=3)
+        pm.CustomDist("label", eta, pm.Normal("phi"), logp=logp, signature="(n),()->(n)", dtype="int64", observed=Y)
+    return model
+
+
+@pytest.mark.slow
+def test_weights_are_seen_where_labels_depend_on_each_other():
+    with pytest.raises(ModelError, match=CLASSES.format(r"0\.\d+", 0)):
+        bpls.BPLS(lagged(3.0), classes=[0, 1])
+    bpls.BPLS(lagged(1.0), classes=[0, 1])

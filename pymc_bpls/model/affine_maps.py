@@ -31,6 +31,7 @@ _PAIRS = 4
 _ROWS = 6
 _MIXES = (0.3, -0.7, 2.5)
 _TOLERANCE = 1e-9
+_LARGEST = 1e100
 
 
 @dataclass(frozen=True)
@@ -52,13 +53,13 @@ class AffineMap:
     def holds_on(self, graph: RowGraph, start: np.ndarray) -> bool:
         """Whether η is affine in θ on the rows of `graph`, which may be of another table than that on which it was found."""
         rng = np.random.default_rng(0)
-        some = rng.choice(_finite_rows(graph), _ROWS)
+        some = rng.choice(_usable_rows(graph), _ROWS)
         rows = tuple(values[some] for values in graph.data)
         for first, second in _far_pairs(rng, start):
             at_first, at_second = (np.asarray(self._eta_of_rows(theta, rows)) for theta in (first, second))
             for t in _MIXES:
                 mixed = np.asarray(self._eta_of_rows(t * first + (1 - t) * second, rows))
-                if not _is_mix(mixed, at_first, at_second, t):
+                if not all(_is_mix(*row, t) for row in zip(mixed, at_first, at_second, strict=True)):
                     return False
         return True
 
@@ -177,7 +178,7 @@ def _affine(graph: RowGraph, tested: Sequence[Variable], start: np.ndarray) -> l
     rng = np.random.default_rng(0)
     passed = np.ones(len(tested), dtype=bool)
     with np.errstate(all="ignore"):
-        for row in rng.choice(_finite_rows(graph), _ROWS):
+        for row in rng.choice(_usable_rows(graph), _ROWS):
             inputs = [values[row : row + 1] for values in graph.data]
             for first, second in _far_pairs(rng, start):
                 at_first, at_second = function(first, *inputs), function(second, *inputs)
@@ -188,12 +189,13 @@ def _affine(graph: RowGraph, tested: Sequence[Variable], start: np.ndarray) -> l
     return [variable for variable, good in zip(tested, passed, strict=True) if good]
 
 
-def _finite_rows(graph: RowGraph) -> np.ndarray:
-    """Positions of rows whose data are finite; all rows where there are none."""
-    finite = np.ones(len(graph.data[0]), dtype=bool)
+def _usable_rows(graph: RowGraph) -> np.ndarray:
+    """Positions of rows whose data are finite and do not overflow in products; all rows where there are none."""
+    usable = np.ones(len(graph.data[0]), dtype=bool)
     for values in graph.data:
-        finite &= np.isfinite(values.reshape(len(values), -1).astype(float)).all(axis=1)
-    return np.flatnonzero(finite) if finite.any() else np.arange(len(finite))
+        with np.errstate(invalid="ignore"):
+            usable &= (np.abs(values.reshape(len(values), -1).astype(float)) < _LARGEST).all(axis=1)
+    return np.flatnonzero(usable) if usable.any() else np.arange(len(usable))
 
 
 def _independent(cut: list[Variable], theta: Variable) -> list[Variable]:

@@ -25,7 +25,8 @@ from pymc_bpls.model.affine_maps import find_affine_map
 from pymc_bpls.model.jaxify import NoJaxVersionError, jaxify
 from pymc_bpls.model.labels import Classes
 from pymc_bpls.model.parameter_checks import ParameterChecks
-from pymc_bpls.model.row_functions import TableCheck, verified_row
+from pymc_bpls.model.refusals import draws, refuse_random_numbers
+from pymc_bpls.model.row_functions import TableCheck, refuse_sums, verified_row
 from pymc_bpls.model.slicing import (
     RowGraph,
     Source,
@@ -166,13 +167,15 @@ def make_density(
     if source.declared != source.n_rows:
         _check_constants(source, log_lik, source.declared)
     table = table_graph(source, log_lik)
-    checks = ParameterChecks(name, table.theta, table.label, table.conditions, classes.values[0], source.n_rows)
+    checks = ParameterChecks(name, table.theta, table.label, table.conditions, classes.values[0], source.n_rows, source.n_rows)
     start = _start(model, initial)
     tried = TableCheck(source, table, classes, start) if log_lik.ndim else None
     if tried is not None:
         tried.refuse(checks, classes if must_add_up else None)
     by_row = verified_row(source, log_lik, table, classes, tried) if tried is not None else None
     joint = find_subtables(source, log_lik, classes, start, marginal) if by_row is None else None
+    if joint is not None and must_add_up:
+        refuse_sums(name, classes, joint.sums_of_one(start))
     graph, row = by_row or (table, _no_row)
     theta, parts = source.theta()
     terms = remake(prior_terms, {**held_constant(prior_terms, source), **parts})
@@ -261,13 +264,18 @@ def split_terms(model: pm.Model, target: Variable, label: Variable) -> tuple[Var
     ModelError
         The prior or a Potential reaches the labels, or the likelihood does not contain them.
     """
+    priors = [*model.free_RVs, *model.potentials]
     try:
         observed = model.logp(vars=list(model.observed_RVs), sum=False, jacobian=False)
+        prior_terms = model.logp(vars=priors, sum=False, jacobian=True)
     except ValueError as error:
+        refuse_random_numbers(model)
         raise ModelError(
             f'The labels of "{target.name}" and its parameters have shapes that do not go together. '
             "Declare both with one entry a row."
         ) from error
+    if any(map(draws, prior_terms)):
+        refuse_random_numbers(model)
     terms = dict(zip(model.observed_RVs, observed, strict=True))
     reached = {rv: term for rv, term in terms.items() if label in set(ancestors([term]))}
     if target not in reached:
@@ -275,8 +283,7 @@ def split_terms(model: pm.Model, target: Variable, label: Variable) -> tuple[Var
             f'The density of "{target.name}" does not contain its labels. Declare them directly: observed=y or pm.Data.'
         )
     rest = [term for rv, term in terms.items() if rv not in reached]
-    priors = [*model.free_RVs, *model.potentials]
-    prior_terms = [*model.logp(vars=priors, sum=False, jacobian=True), *rest]
+    prior_terms = [*prior_terms, *rest]
     for variable, term in zip(priors, prior_terms, strict=False):
         if label in set(ancestors([term])):
             raise ModelError(

@@ -82,9 +82,9 @@ def where_they_hold(value: Variable, conditions: Sequence[Condition]) -> Variabl
 
 @dataclass(frozen=True)
 class ParameterChecks:
-    """The checks in a likelihood of `theta` and `label` on a table of `n_rows`; `class_value` is any label.
+    """The checks in a likelihood of `theta` and `label` on a table of `n_rows`, the first `declared` of which were declared.
 
-    `name` is that of the variable.
+    `class_value` is any label, `name` that of the variable.
     """
 
     name: str
@@ -93,6 +93,7 @@ class ParameterChecks:
     conditions: Sequence[Condition]
     class_value: np.ndarray
     n_rows: int
+    declared: int
 
     @cached_property
     def _holds(self) -> Callable[..., list[Any]]:
@@ -100,8 +101,7 @@ class ParameterChecks:
         return pytensor.function([self.theta, self.label], outputs, mode=_PLAIN, on_unused_input="ignore")
 
     def rejections(self, theta: np.ndarray, rows: np.ndarray) -> list[Rejection]:
-        """What fails at θ (q,) in some of the `rows` of the declared table, by the words of the conditions."""
-        rows = rows[rows < self.n_rows]
+        """What fails at θ (q,) in some of the `rows`, by the words of the conditions."""
         labels = np.repeat(self.class_value[None], self.n_rows, axis=0)
         failed: dict[str, np.ndarray] = {}
         with np.errstate(all="ignore"):
@@ -121,11 +121,13 @@ class ParameterChecks:
         first = rejected[0]
         advice = next(advice for words, advice in _ADVICE if words in first.words)
         return (
-            f'PyMC rejects the parameters of "{self.name}" {where} in {_named(first.rows, len(rows))}: '
+            f'PyMC rejects the parameters of "{self.name}" {where} in {self._named(first.rows, len(rows))}: '
             f"{first.words.replace('<=1', '<= 1') or 'a check of them'} does not hold. {advice}"
         )
 
-
-def _named(rows: np.ndarray, among: int) -> str:
-    more = f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
-    return f"{len(rows)} of {among} rows, {rows[:_SHOWN].tolist()}{more}"
+    def _named(self, rows: np.ndarray, among: int) -> str:
+        """Rows of the table by position, new ones by their place among the new ones."""
+        new = len(rows) > 0 and rows[0] >= self.declared
+        more = f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
+        places = (rows - self.declared if new else rows)[:_SHOWN].tolist()
+        return f"{len(rows)} of {among} {'new ' if new else ''}rows, {places}{more}"

@@ -22,9 +22,10 @@ from pymc_bpls.model.groups import check_groups
 from pymc_bpls.model.index import find_rows
 from pymc_bpls.model.labels import Classes, as_labels, find_classes, is_probability
 from pymc_bpls.model.marginals import find_marginal
+from pymc_bpls.model.parameter_checks import ParameterChecks
 from pymc_bpls.model.prior_sets import Variant
 from pymc_bpls.model.refusals import IMPROPER, check_likelihood, check_model, check_target, find_target
-from pymc_bpls.model.slicing import PLAIN, Source, evaluate
+from pymc_bpls.model.slicing import PLAIN, Source, evaluate, table_graph
 from pymc_bpls.model.table import (
     Labeled,
     Pool,
@@ -160,7 +161,8 @@ class Problem:
                 givens[variable] = np.concatenate([table, extended[len(extended) - pool.size :]])
             else:
                 givens[variable] = np.asarray(n + pool.size)
-        check_groups(self.model, replace(self.source, givens=givens, n_rows=n + pool.size), self.log_lik)
+        longer = replace(self.source, givens=givens, n_rows=n + pool.size)
+        check_groups(self.model, longer, self.log_lik)
         leaves = evaluate(self.density.graph.leaves, givens)
         data = (np.arange(n + pool.size), *(np.asarray(value) for value in leaves))
         for old, new in zip(self.density.data, data, strict=True):
@@ -171,7 +173,15 @@ class Problem:
                 )
         positions = np.arange(n, n + pool.size)
         check_finite({f"New data of shape {array.shape}": array for array in data}, positions, {})
-        return replace(self.density, data=data), positions
+        return replace(self.density, data=data, checks=self._checks_on(longer)), positions
+
+    def _checks_on(self, longer: Source) -> ParameterChecks:
+        """PyMC's checks, on a table with more rows."""
+        checks = self.density.checks
+        if not checks.conditions:
+            return checks
+        table = table_graph(longer, self.log_lik)
+        return replace(checks, theta=table.theta, label=table.label, conditions=table.conditions, n_rows=longer.n_rows)
 
 
 def declare(

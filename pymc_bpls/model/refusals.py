@@ -88,11 +88,36 @@ def check_likelihood(model: pm.Model, target: Variable, log_lik: Variable) -> No
 
 
 def _check_fixed(target: Variable, of: Variable) -> None:
-    if any(isinstance(variable.type, RandomType) for variable in ancestors([of])):
+    if draws(of):
         raise ModelError(
             f'The data of "{target.name}" are drawn at random each time, as by pm.Minibatch. '
             "Declare it on the whole table, with every row in its place."
         )
+
+
+def refuse_random_numbers(model: pm.Model) -> None:
+    """Refuse a model one of whose densities holds random numbers that are no variables of it.
+
+    Raises
+    ------
+    ModelError
+        Names the variable in whose density they are.
+    """
+    for variable in (*model.observed_RVs, *model.free_RVs, *model.potentials):
+        try:
+            drawn = draws(model.logp(vars=[variable], sum=False)[0])
+        except ValueError as error:
+            drawn = "Random variables detected" in str(error)
+        if drawn:
+            raise ModelError(
+                f'"{variable.name}" depends on random numbers that are no variable of the model (a .dist or pt.random in its '
+                "formula). Give them a name and a prior, as pm.Normal(name, ...), or draw them once, as data, with pm.draw."
+            )
+
+
+def draws(of: Variable) -> bool:
+    """Whether a graph draws random numbers."""
+    return any(isinstance(variable.type, RandomType) for variable in ancestors([of]))
 
 
 def _quoted(names: Any) -> str:

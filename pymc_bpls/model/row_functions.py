@@ -84,6 +84,17 @@ def _row_function(graph: RowGraph, classes: Classes, n_rows: int = 0) -> _RowFun
     return _RowFunction(row)
 
 
+def refuse_sums(name: str, classes: Classes, sums: np.ndarray) -> None:
+    """Refuse a likelihood whose `sums` over the classes are not 1 in every row."""
+    off = np.flatnonzero(np.abs(np.where(np.isfinite(sums), sums, 1.0) - 1) > _OFF)
+    if off.size:
+        raise ModelError(
+            f'The likelihood of "{name}" does not add up to 1 over the classes {classes.names.tolist()} '
+            f"(to {sums[off[0]]:.3g} in row {off[0]}), as where it has weights or a power. "
+            "Declare each label's own probability, and list every class in classes=."
+        )
+
+
 class TableCheck:
     """Compares a row function with PyTensor's own evaluation of the whole table, at random parameters and labels.
 
@@ -144,13 +155,7 @@ class TableCheck:
             with np.errstate(all="ignore"):
                 of_class = [np.repeat(value[None], checks.n_rows, axis=0) for value in classes.values]
                 sums = np.exp(logsumexp([self.whole(theta, labels)[0] for labels in of_class], axis=0))
-            off = np.flatnonzero(np.abs(np.where(np.isfinite(sums), sums, 1.0) - 1) > _OFF)
-            if off.size:
-                raise ModelError(
-                    f'The likelihood of "{checks.name}" does not add up to 1 over the classes {classes.names.tolist()} '
-                    f"(to {sums[off[0]]:.3g} in row {off[0]}), as where it has weights or a power. "
-                    "Declare each label's own probability, and list every class in classes=."
-                )
+            refuse_sums(checks.name, classes, sums)
 
     def passed_by(self, function: _RowFunction, data: tuple[np.ndarray, ...]) -> bool:
         """Whether values agree but for rounding, which PyTensor's 1 − p has in a small p: eps / p in its logarithm."""

@@ -105,6 +105,17 @@ class SubTables:
         with np.errstate(all="ignore"):
             return float(self.plain_functions[size](theta, self.class_values[codes], *self.at(positions, self.table))[0])
 
+    def sums_of_one(self, theta: np.ndarray) -> np.ndarray:
+        """Σ_y exp L of each row with class y, as if it were the whole table (N,): 1 where L is a probability of the labels."""
+
+        at, table = jnp.asarray(theta), tuple(map(jnp.asarray, self.table))
+
+        def one(position: jax.Array) -> jax.Array:
+            values = [self(at, jnp.array([code]), position[None], table) for code in range(len(self.class_values))]
+            return jnp.exp(jax.scipy.special.logsumexp(jnp.array(values)))
+
+        return np.asarray(jax.jit(lambda rows: jax.lax.map(one, rows))(jnp.arange(self.source.n_rows)))
+
     def __call__(self, theta: jax.Array, codes: jax.Array, positions: jax.Array, table: Sequence[jax.Array]) -> jax.Array:
         """L at θ of rows (n,) of `table`, in this order, with class codes (n,), as a JAX function."""
         size = positions.shape[0]

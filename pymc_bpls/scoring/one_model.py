@@ -109,7 +109,7 @@ class ModelScorer:
 
     def rejection(self, fit: ModelFit, positions: np.ndarray) -> str | None:
         """At the mode of ℓ_D + log π."""
-        return self.problem.density.checks.sentence(fit.mode.theta, positions, "at the mode")
+        return fit.engine.density.checks.sentence(fit.mode.theta, positions, "at the mode")
 
     def score(self, settings: Settings, fit: ModelFit, options: Options, warm: Warm = None) -> tuple[Scores, Warm]:
         """Scores of the candidates' classes, which are combined where the label rule says so."""
