@@ -91,7 +91,7 @@ def test_a_group_outside_the_levels_is_refused_in_a_pool_and_in_test_rows(value)
     with pytest.raises(RowError, match=rf'"district" holds \[{value}\] in rows \[41\], outside its 6 levels'):
         bpls.BPLS(model, pool=rows)
     pls = bpls.BPLS(model, pool={"district": DISTRICT[N_LABELED:], "urban": URBAN[N_LABELED:]})
-    with pytest.raises(RowError, match=rf'"district" holds \[{value}\] in rows \[121\], outside its 6 levels'):
+    with pytest.raises(RowError, match=rf'"district" holds \[{value}\] in new rows \[1\], outside its 6 levels'):
         pls.self_train(rounds=0, test=(rows, [1, 0]), progressbar=False, approximation="laplace")
 
 
@@ -152,3 +152,31 @@ def test_rows_in_another_order_are_those_rows():
 def test_the_class_that_a_categorical_takes_of_each_row_is_no_number_of_a_row(name):
     kind = zoo.ACCEPTED[name]
     assert bpls.BPLS(kind.table(), **kind.options).scorer.problem.density.graph.sliced
+
+
+@pytest.mark.parametrize(("parent", "words"), [([0, 0, 1, 1, 1, 5], r"\[5\]"), ([0, -1, 1, 1, 0, 1], r"\[-1\]")])
+@pytest.mark.parametrize("where", ["prior", "likelihood"])
+def test_the_groups_of_groups_are_held_against_their_levels_too(parent, words, where):
+    with pm.Model() as model:
+        region = pm.Normal("region", 0, 1, shape=2)
+        of_district = region[np.array(parent)]
+        mean = of_district if where == "prior" else 0.0
+        a = pm.Normal("a", mean, 1, shape=DISTRICTS) + (of_district if where == "likelihood" else 0.0)
+        pm.Bernoulli("label", logit_p=a[DISTRICT], observed=Y)
+    with pytest.raises(RowError, match=rf"group index holds {words}, outside its 2 levels \(0 to 1\)"):
+        bpls.BPLS(model)
+
+
+def test_the_first_and_the_last_level_can_be_asked_for():
+    with pm.Model() as model:
+        a = pm.Normal("a", 0, 1, shape=DISTRICTS)
+        pm.Bernoulli("label", logit_p=a[DISTRICT] + a[np.array([0, -1])].sum() + a[-1], observed=Y)
+    assert bpls.BPLS(model).fit(other_modes=False).converged
+
+
+def test_a_group_of_a_new_test_row_is_named_by_its_place_among_these():
+    with pm.Model() as model:
+        a, d = pm.Normal("a", 0, 1, shape=DISTRICTS), pm.Data("district", DISTRICT)
+        pm.Bernoulli("label", logit_p=a[d], observed=pm.Data("y", Y))
+    with pytest.raises(RowError, match=r'"district" holds \[-1, 60\] in new rows \[1, 2\], outside its 6 levels'):
+        bpls.BPLS(model).self_train(test=({"district": [0, 60, -1]}, [0, 1, 0]), progressbar=False)

@@ -81,6 +81,7 @@ def test_where_the_log_posterior_is_concave_nothing_is_looked_for(monkeypatch):
     assert pls.score("probability").attrs["other_modes"] == "none, the log-posterior is concave"
 
 
+@pytest.mark.slow
 def test_two_modes_of_equal_mass_are_found_and_warned_of_once():
     pls = mirrored()
     with pytest.warns(bpls.BPLSWarning, match="2 modes of the posterior were found, and the one in use holds 50%"):

@@ -115,6 +115,7 @@ def test_a_prior_without_a_jax_version_is_named():
     assert "0x" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_the_level_under_a_beta_prior_is_right_and_not_warned_of():
     """p(D) of 6 in 9 under a uniform p is B(7, 4), and twice as much data B(13, 7): log PPP is that of the ratio."""
     y = np.r_[np.ones(6), np.zeros(3), np.full(4, -1)].astype(int)
@@ -194,6 +195,7 @@ def test_data_that_are_drawn_at_random_are_refused(model):
         bpls.BPLS(model())
 
 
+@pytest.mark.slow
 def test_a_mixture_draws_nothing():
     """The distributions that it is made of are no data."""
     with pm.Model() as model:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,28 +12,43 @@ from pytensor.graph.traversal import ancestors, io_toposort
 
 from pymc_bpls.errors import RowError
 from pymc_bpls.model.indexing import GATHERS, SCATTERS, array_indices
+from pymc_bpls.model.refusals import draws
 from pymc_bpls.model.slicing import Source, depends, evaluate, remake
 
 _SHOWN = 5
+_FEW = 2  # indices that count from the end beside others that do not, as in a[[0, -1]]
 
 
-def check_groups(model: pm.Model, source: Source, log_lik: Variable) -> None:
-    """Refuse an index that points outside the levels of what it indexes, listing both.
+def check_groups(model: pm.Model, source: Source, log_lik: Variable, known: int | None = None) -> None:
+    """Refuse an index that points outside the levels of what it indexes, listing both; rows from `known` on are new ones.
 
     Each index of a gather is held against the axis that it is on. With a value a row, it may not count from the end.
     """
     moving = depends([log_lik], source.dynamic())
     _, parts = source.theta()
-    for node in io_toposort([], [log_lik]):
-        if not isinstance(node.op, (*GATHERS, *SCATTERS)):
-            continue
-        for axis, place in array_indices(node.op, node.inputs):
-            index = node.inputs[place]
-            if index not in moving:
-                values = np.asarray(evaluate([index], source.givens)[0])
-                size = _size(node.inputs[0], axis, parts, source, moving)
-                if size is not None:
-                    _check(model, index, values, size, by_row=values.shape[:1] == (source.n_rows,))
+    for levels, axis, index in _gathers([log_lik]):
+        if index not in moving:
+            values = np.asarray(evaluate([index], source.givens)[0])
+            size = _size(levels, axis, parts, source, moving)
+            if size is not None:
+                by_row = values.shape[:1] == (source.n_rows,)
+                _check(model, index, values, size, by_row=by_row, known=source.n_rows if known is None else known)
+
+
+def check_groups_of_priors(model: pm.Model) -> None:
+    """The same for indices in the priors and Potentials, as of a group of groups."""
+    for levels, axis, index in _gathers([*model.free_RVs, *model.potentials]):
+        size = levels.type.shape[axis]
+        if size is not None and not draws(index):
+            _check(model, index, np.asarray(evaluate([index], {})[0]), size)
+
+
+def _gathers(outputs: Sequence[Variable]) -> Iterator[tuple[Variable, int, Variable]]:
+    """What is indexed, on which axis, and by what, for each index of a gather or scatter in a graph."""
+    for node in io_toposort([], outputs):
+        if isinstance(node.op, (*GATHERS, *SCATTERS)):
+            for axis, place in array_indices(node.op, node.inputs):
+                yield node.inputs[0], axis, node.inputs[place]
 
 
 def _size(levels: Variable, axis: int, parts: Mapping[Variable, Variable], source: Source, moving: set[Variable]) -> int | None:
@@ -45,17 +60,23 @@ def _size(levels: Variable, axis: int, parts: Mapping[Variable, Variable], sourc
     return size
 
 
-def _check(model: pm.Model, index: Variable, values: np.ndarray, size: int, *, by_row: bool) -> None:
-    lowest = 0 if by_row else -size
-    outside = (values < lowest) | (values >= size)
+def _check(model: pm.Model, index: Variable, values: np.ndarray, size: int, *, by_row: bool = False, known: int = 0) -> None:
+    groups = by_row or (values.size > _FEW and (values >= 0).any())
+    outside = (values < (0 if groups else -size)) | (values >= size)
     if not outside.any():
         return
     strange = np.unique(values[outside])[:_SHOWN].tolist()
-    rows = np.flatnonzero(outside.reshape(len(values), -1).any(axis=1))[:_SHOWN].tolist() if by_row else []
     raise RowError(
-        f"{_name(model, index)} holds {strange}{f' in rows {rows}' if by_row else ''}, outside its {size} levels "
+        f"{_name(model, index)} holds {strange}{_rows(outside, known) if by_row else ''}, outside its {size} levels "
         f"({_levels(model, size)}). Give a group without labeled rows a level of its own, or leave these rows out."
     )
+
+
+def _rows(outside: np.ndarray, known: int) -> str:
+    """Rows of the table by position, or new ones by their place among these."""
+    rows = np.flatnonzero(outside.reshape(len(outside), -1).any(axis=1))
+    new = bool(rows[0] >= known)
+    return f" in {'new ' if new else ''}rows {(rows - known if new else rows)[:_SHOWN].tolist()}"
 
 
 def _name(model: pm.Model, index: Variable) -> str:

@@ -18,7 +18,7 @@ from pytensor.graph.basic import Variable
 from pymc_bpls.compute.precision import require_double
 from pymc_bpls.errors import BPLSError, LabelError, ModelError, RowError
 from pymc_bpls.model.density import Density, hierarchical, label_root, make_density, make_source, split_terms
-from pymc_bpls.model.groups import check_groups
+from pymc_bpls.model.groups import check_groups, check_groups_of_priors
 from pymc_bpls.model.index import find_rows
 from pymc_bpls.model.labels import Classes, as_labels, find_classes, is_probability
 from pymc_bpls.model.marginals import find_marginal
@@ -162,7 +162,7 @@ class Problem:
             else:
                 givens[variable] = np.asarray(n + pool.size)
         longer = replace(self.source, givens=givens, n_rows=n + pool.size)
-        check_groups(self.model, longer, self.log_lik)
+        check_groups(self.model, longer, self.log_lik, known=n)
         leaves = evaluate(self.density.graph.leaves, givens)
         data = (np.arange(n + pool.size), *(np.asarray(value) for value in leaves))
         for old, new in zip(self.density.data, data, strict=True):
@@ -210,6 +210,7 @@ def declare(
     if variant is not None:
         prior_terms = variant.changed(prior_terms)
     rows = read_pool(model, pool, label, log_lik, len(observed))
+    check_groups_of_priors(model)
     initial = initial_point(model, initvals)
     _check_latent(model, initial, rows, len(observed))
     found = find_classes(rv, classes, _evaluator(model, initial), observed.shape[1:], label.type.dtype)

@@ -126,7 +126,8 @@ def evaluate(variables: Sequence[Variable], givens: Mapping[Variable, np.ndarray
         narrow = [v for v in ancestors(open_) if isinstance(v, Constant) and wide(v) != getattr(v.type, "dtype", None)]
         replace = {variable: constant(variable, value) for variable, value in givens.items()}
         replace.update((variable, constant(variable, variable.data)) for variable in narrow)
-        values = pytensor.function([], remake(open_, replace), mode=PLAIN, on_unused_input="ignore")()
+        with np.errstate(all="ignore"):  # NaN and infinity are told by their rows, not by NumPy
+            values = pytensor.function([], remake(open_, replace), mode=PLAIN, on_unused_input="ignore")()
         held.update(zip(open_, values, strict=True))
     return [held[variable] for variable in variables]
 
