@@ -272,7 +272,7 @@ class PseudoLabelSelector(ABC):
         """
         check(chunk_bytes=chunk_bytes, random_seed=random_seed, candidate=candidate, other_modes=other_modes)
         labeled, candidates = self._problem.labeled, self._problem.table.candidates
-        asked = replace(find_settings(criterion, approximation, expansion, labels, random_seed), with_error=True)
+        asked = replace(find_settings(criterion, approximation, expansion, labels, random_seed), told=True)
         scorer = self._scorer.with_factor(candidate)
         settings = settled(scorer, asked, labeled)
         if chunk_bytes is not None:

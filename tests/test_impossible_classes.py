@@ -132,3 +132,8 @@ def test_a_far_row_is_scored_as_ever():
         y = np.where(np.arange(N) < N_LABELED, (x > 0) ^ (np.arange(N) % 5 == 0), -1).astype(int)
         pm.Bernoulli("y", logit_p=pm.Normal("b") * x, observed=y)
     assert np.isfinite(bpls.BPLS(model).score(labels="all", approximation="laplace")["score"]).all()
+
+
+def test_a_run_does_not_say_in_every_round_which_classes_cannot_be(choices):
+    run = choices.self_train(labels="all", rounds=3, progressbar=False, approximation="laplace")  # a warning would fail here
+    assert run["history"].sizes["step"] == 3 and np.isfinite(run["history"]["score"]).all()

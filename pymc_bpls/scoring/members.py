@@ -114,8 +114,8 @@ class SetScorer:
     def score(self, settings: Settings, fit: SetFit, options: Options, warm: Warm = None) -> tuple[Scores, Warm]:
         """Scores by the rule, with the members' own values, which start anew in every round."""
         name = _absolute_name(settings)
-        settings, apart = replace(settings, absolute=True, with_error=False), replace(options, weigh=None)
-        results = self.of_each(lambda number, member: member.score(settings, fit.members[number], apart)[0])
+        own, apart = replace(settings, absolute=True, told=False), replace(options, weigh=None)
+        results = self.of_each(lambda number, member: member.score(own, fit.members[number], apart)[0])
         dims = results[0].variables["score"][0]
         values = np.stack([result[name] for result in results])
         combined, weighing, decision = self._decide(values, options, fit.labeled)
@@ -123,7 +123,8 @@ class SetScorer:
         if "converged" in results[0]:
             variables["converged"] = dims, np.logical_and.reduce([result["converged"] for result in results])
         attrs |= {"rule": self.rule.name, "predictor": self.names[fit.predicts]}
-        scores = finished(self.problem, Values(variables, attrs), options, weighing, theta=fit.members[0].mode.theta)
+        theta = fit.members[0].mode.theta
+        scores = finished(self.problem, Values(variables, attrs), options, weighing, theta=theta, told=settings.told)
         return replace(scores, coords={"member": list(self.names)}), warm
 
     def _decide(self, values: np.ndarray, options: Options, labeled: Labeled) -> tuple[np.ndarray, Weighing | None, Decision]:

@@ -117,9 +117,9 @@ class ModelScorer:
         result, start = self._scores(settings, fit, Pairs.of(options.candidates, options.codes), warm)
         result = replace(result, attrs={**result.attrs, **self._own_error(settings, fit, options, result, start)})
         if options.weigh is None or to_log is None:
-            return finished(self.problem, result, options, theta=fit.mode.theta), start
+            return finished(self.problem, result, options, theta=fit.mode.theta, told=settings.told), start
         combined, weighing = _combined_classes(result, options.weigh, to_log)
-        return finished(self.problem, combined, options, weighing, theta=fit.mode.theta), start
+        return finished(self.problem, combined, options, weighing, theta=fit.mode.theta, told=settings.told), start
 
     def _scores(self, settings: Settings, fit: ModelFit, pairs: Pairs, warm: Warm) -> tuple[Values, Warm]:
         criterion = settings.criterion
@@ -138,7 +138,7 @@ class ModelScorer:
         Not where these refits would take longer than those of the pool, or be compiled anew.
         """
         one_class = options.codes.ndim == 1 and ABSOLUTE[2] in result and settings.by_laplace
-        if not settings.with_error or not one_class or fit.engine.affine_rows is None:
+        if not settings.told or not one_class or fit.engine.affine_rows is None:
             return {}
         n_classes = len(self.problem.classes)
         order, _ = best_first(np.where(result["converged"], result["score"], np.nan))

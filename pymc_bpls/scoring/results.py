@@ -108,10 +108,12 @@ def finished(
     weighing: Weighing | None = None,
     *,
     theta: np.ndarray | None = None,
+    told: bool = False,
 ) -> Scores:
     """The result with pseudo-labels; rows without a finite score are reported.
 
     `weighing` is how classes were combined, where they were; `theta` is the mode of D, at which causes are looked for.
+    Scores of −∞ are warned of where they are `told`: in a run they are no news.
     """
     dims, scores = result.variables["score"]
     candidates, codes = options.candidates, options.codes
@@ -124,7 +126,8 @@ def finished(
     else:
         chosen = codes if codes.ndim == 1 else best_classes(np.where(usable, scores, -np.inf), options.preference)
     _warn_of_lost(problem, options, usable, theta)
-    _warn_of_zeros(problem, options, usable & np.isneginf(scores))
+    if told:
+        _warn_of_zeros(problem, options, usable & np.isneginf(scores))
     variables = {**result.variables, "score": (dims, np.where(usable, scores, np.nan))}
     return Scores(variables, result.attrs, candidates=candidates, codes=codes, chosen=chosen)
 

@@ -22,9 +22,9 @@ class Settings:
     """How to score: the criterion, whether it expands with the prior, the label rule, and by which approximation.
 
     `otherwise` are approximations that stand in, in turn, where that does not settle: none unless the user left the choice to
-    the package. Without `absolute`, scores without refits are left without the constant that all candidates share. `with_error`
-    takes a few refits more to tell how far differences are off, where these are cheap. Where the log-posterior has a kink, and
-    so no mode to verify, the centre of the approximation `centre_of` will do.
+    the package. Without `absolute`, scores without refits are left without the constant that all candidates share. Scores that
+    are `told` come with how far differences are off, where a few refits tell that, and a warning of classes that cannot be.
+    Where the log-posterior has a kink, and so no mode to verify, the centre of the approximation `centre_of` will do.
     """
 
     criterion: Criterion | FitCriterion
@@ -34,7 +34,7 @@ class Settings:
     approximation: str = LAPLACE
     centre_of: str | None = None
     absolute: bool = True
-    with_error: bool = False
+    told: bool = False
     otherwise: tuple[str, ...] = ()
 
     @property
