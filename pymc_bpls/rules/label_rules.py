@@ -96,7 +96,7 @@ class DrawingRule(LabelRule):
     ...     label = pm.Bernoulli("label", logit_p=slope * x, observed=[0, 0, 1, 1, -1, -1])
     >>> run = bpls.BPLS(model).self_train(labels=Forgetful(), random_seed=0, progressbar=False)
     >>> run["history"].pseudo_label.values
-    array([1, 1])
+    array([1, 0])
     """
 
     @abstractmethod

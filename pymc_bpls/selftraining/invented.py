@@ -41,8 +41,8 @@ def kullback_leibler(one: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray
     >>> import numpy as np
     >>> from pymc_bpls.selftraining.invented import kullback_leibler
     >>> narrow, wide = (np.zeros(1), np.array([[4.0]])), (np.ones(1), np.array([[1.0]]))
-    >>> round(kullback_leibler(narrow, wide), 6) == round(0.5 * (0.25 + 1 - 1) + np.log(2), 6)
-    True
+    >>> round(kullback_leibler(narrow, wide), 4), round(0.5 * 0.25 + float(np.log(2)), 4)
+    (0.8181, 0.8181)
     """
     (mean, precision), (mean_of_other, precision_of_other) = one, other
     factor, factor_of_other = (scipy.linalg.cholesky(each, lower=True) for each in (precision, precision_of_other))
