@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-_SMALL = 128
+_SMALL = 512
 _Result = TypeVar("_Result")
 _in_worker: ContextVar[bool] = ContextVar("_in_worker", default=False)
 
