@@ -244,7 +244,9 @@ class PseudoLabelSelector(ABC):
             candidate="joint"); a large one says that Laplace's method is off, a small one proves little. Where scores are
             averages over draws ("predictive", "entropy" and "vi" of rows with several linear predictors), attrs hold the
             largest standard error of one, `score_error`; of "ppp" by Laplace's method with one class a row `own_error`, how
-            far a difference is off by the class sums of the best rows.
+            far a difference is off by the class sums of the best rows. `space` says in which coordinates fits and refits were
+            made: those of the labeled "rows", where these are fewer than parameters with Gaussian or flat priors, or all
+            "parameters". Values are the same, and time does not grow with the number of features.
 
         Raises
         ------

@@ -86,6 +86,7 @@ def test_rows_and_parameters_give_the_same_scores(model, n):
     assert (pls.engine.fit(pls.labeled).rows is not None) == few
     for criterion in ("ppp", "marginal_likelihood", "variance", "probability"):
         mine, theirs = (each.score(criterion, approximation="laplace", labels="all", **QUIET) for each in (pls, general))
+        assert (mine.attrs["space"], theirs.attrs["space"]) == ("rows" if few else "parameters", "parameters")
         for name in mine.data_vars:
             if mine[name].dtype.kind == "f":
                 np.testing.assert_allclose(mine[name], theirs[name], rtol=1e-8, atol=1e-8, err_msg=f"{criterion} {name}")

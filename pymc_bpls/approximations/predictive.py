@@ -29,6 +29,7 @@ from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.threads import IN_TURN, for_matrices_of
 from pymc_bpls.engine.affine_rows import AffineRows, Block
 from pymc_bpls.engine.engine import Engine
+from pymc_bpls.engine.mode import Mode
 from pymc_bpls.engine.reduced_rows import Coordinates
 from pymc_bpls.model.density import Density
 from pymc_bpls.model.structure import Structure
@@ -69,6 +70,17 @@ class Predictive:
     def log_probabilities(self, theta: np.ndarray, positions: np.ndarray) -> np.ndarray:
         """log of the softmax over classes of ℓ_j(θ), shape (rows, K)."""
         return log_softmax(self.log_lik(theta, positions))
+
+    def log_probabilities_at(self, mode: Mode, positions: np.ndarray) -> np.ndarray:
+        """The same at a mode, from its coordinates where the rows have theirs already or are few."""
+        rows = mode.rows
+        if rows is None or not len(positions) or not rows.has_cheaply(positions):
+            return self.log_probabilities(mode.theta, positions)
+        classes = np.arange(len(self.density.class_values))
+        block = rows.block(positions, positions, positions)
+        eta = block.matrix @ mode.point + block.offset
+        each = [rows.log_lik_at(eta, np.full(len(eta), code), block.inputs) for code in classes]
+        return log_softmax(np.stack(each, axis=1))
 
     def log_odds_gradient(self, theta: np.ndarray, positions: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """∇[log p_y − log(1 − p_y)] at θ of each row's class y, shape (rows, q)."""

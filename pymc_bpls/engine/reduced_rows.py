@@ -25,6 +25,7 @@ from pymc_bpls.model.density import Density
 from pymc_bpls.model.table import Labeled
 
 _REMEMBERED = 2
+_CHEAP = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,11 @@ class ReducedRows:
     def keep(self, positions: np.ndarray) -> None:
         """Make the design of these rows at once."""
         self.model.keep(positions)
+
+    def has_cheaply(self, positions: np.ndarray) -> bool:
+        """Whether the design of these rows is there, or small."""
+        new = self.model.design.place[positions] < 0
+        return bool(8 * new.sum() * self.map.size * self.density.dimension <= _CHEAP)
 
     def block(self, positions: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> Block:
         """Rows of the table beside D, each with its residual."""

@@ -116,7 +116,7 @@ class FittedView:
     @property
     def log_probabilities(self) -> np.ndarray:
         """log p(y | x_i, θ̂) of every class of each pair's row, shape (pairs, K)."""
-        return self.predictive.log_probabilities(self.mode.theta, self.positions)
+        return self.predictive.log_probabilities_at(self.mode, self.positions)
 
     @cached_property
     def mean_lik(self) -> Averages:

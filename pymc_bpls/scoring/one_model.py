@@ -102,7 +102,7 @@ class ModelScorer:
         for places in self.engines.alike(fit.labeled, positions):
             some = positions[places]
             if q is None:
-                log_p[places] = predictive.log_probabilities(fit.mode.theta, some)
+                log_p[places] = predictive.log_probabilities_at(fit.mode, some)
             else:
                 log_p[places] = log_softmax(predictive.log_mean_lik(q, some, normalised=True))
         return log_p
@@ -115,7 +115,9 @@ class ModelScorer:
         """Scores of the candidates' classes, which are combined where the label rule says so."""
         to_log = None if options.weigh is None else _log_scale(settings)
         result, start = self._scores(settings, fit, Pairs.of(options.candidates, options.codes), warm)
-        result = replace(result, attrs={**result.attrs, **self._own_error(settings, fit, options, result, start)})
+        space = "rows" if fit.mode.rows is not None and settings.with_prior else "parameters"
+        own_error = self._own_error(settings, fit, options, result, start)
+        result = replace(result, attrs={**result.attrs, **own_error, "space": space})
         if options.weigh is None or to_log is None:
             return finished(self.problem, result, options, theta=fit.mode.theta, told=settings.told), start
         combined, weighing = _combined_classes(result, options.weigh, to_log)
