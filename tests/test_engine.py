@@ -50,6 +50,7 @@ def test_a_fit_with_a_row_besides_is_its_refit(small):
     assert refits.converged.all()
     for i, pair in enumerate(zip(rows.tolist(), codes.tolist(), strict=True)):
         mode = engine.fit(D, k=2, extra=pair)
+        np.testing.assert_allclose(refits.points[i], mode.theta, rtol=0, atol=1e-9)
         np.testing.assert_allclose(
             refits.log_lik_pseudo[i], engine.log_lik(mode.theta, rows[i : i + 1])[0, codes[i]], rtol=1e-9
         )

@@ -201,6 +201,22 @@ def test_scores_at_q_500_are_those_of_scipys_own_optimum():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("model", [independent, classes], ids=lambda model: model.__name__)
+def test_a_candidate_refitted_alone_is_where_its_refit_is(model):
+    pls = declared(model, 4)
+    engine, D = pls.engine, pls.labeled
+    rows, codes = np.arange(10, 16), np.array([0, 1, 1, 0, 1, 0])
+    start = engine.fit(D, k=2)
+    refits = engine.refit(D, rows, codes, start, k=2)
+    assert start.rows is not None
+    assert refits.points.shape == (6, start.rows.dimension + start.rows.map.size)
+    for i, pair in enumerate(zip(rows.tolist(), codes.tolist(), strict=True)):
+        mode = engine.fit(D, k=2, extra=pair)
+        np.testing.assert_allclose(start.rows.point_beside(mode.theta, pair[0]), refits.points[i], rtol=0, atol=1e-7)
+        np.testing.assert_allclose(mode.log_det, refits.log_det[i], rtol=1e-9)
+
+
+@pytest.mark.slow
 def test_ten_classes_have_predictors_and_probabilities_of_the_softmax():
     wide = np.random.default_rng(1).normal(size=(30, 20))
     y = np.where(np.arange(30) < 15, np.arange(30) % 10, -1)
@@ -232,6 +248,8 @@ def test_no_matrix_over_all_parameters_is_made_from_construction_to_a_run():
     assert fit.sd.shape == (q + 1,)
     assert fit.draws(4, random_seed=0).shape == (4, q + 1)
     assert "parameters" in str(fit)
+    with pytest.raises(bpls.ModeError, match=r"The 12 labeled rows do not identify .* of the 3001 parameters"):
+        pls.engine.fit(pls.labeled, prior=False)
     run = pls.self_train("ppp", approximation="laplace", rounds=3, **QUIET)
     assert run["history"].sizes["step"] == 3
     peak = tracemalloc.get_traced_memory()[1]

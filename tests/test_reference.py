@@ -104,7 +104,7 @@ def test_every_refit_has_the_stored_coefficients(split, flat, informed, monkeypa
     found, refit = [], Engine.refit
     monkeypatch.setattr(Engine, "refit", lambda *args, **kwargs: found.append(refit(*args, **kwargs)) or found[-1])
     (informed if kind.startswith("map") else flat).score(REFITS[kind], labels="all", approximation="laplace")
-    of_pairs = found[0].theta.reshape(split.m, 2, -1)
+    of_pairs = found[0].points.reshape(split.m, 2, -1)
     np.testing.assert_allclose(of_pairs[np.arange(split.m), split.pseudo], split.coefficients(kind), **EXACT)
 
 

@@ -14,7 +14,7 @@ from pymc_bpls.compute.memory import ask_memory
 from pymc_bpls.compute.threads import IN_TURN, for_matrices_of
 from pymc_bpls.engine import kernels
 from pymc_bpls.engine.affine_rows import AffineRows
-from pymc_bpls.engine.failures import Derivatives
+from pymc_bpls.engine.failures import Derivatives, unidentified
 from pymc_bpls.engine.hessian_check import Route
 from pymc_bpls.engine.marginal_rows import MarginalRows
 from pymc_bpls.engine.mode import Mode, find_mode
@@ -32,6 +32,7 @@ CHUNK_BYTES = 256 * 2**20
 _ROWS_AT_ONCE = 1024
 _PAIRS_AT_ONCE = 64
 _PROBES = 3
+_FEW_PARAMETERS = 500
 _HESSIANS, _MATRICES = 10, 4
 _FEWER_ROWS = "Label fewer rows, or leave out what makes rows depend on each other"
 
@@ -168,6 +169,8 @@ class Engine:
         >>> engine.log_lik(mode.theta, np.array([3])).shape
         (1, 2)
         """
+        if not prior:
+            self._refuse_many_parameters(labeled)
         held = labeled if extra is None else labeled.with_rows(np.array([extra[0]]), np.array([extra[1]]), 1.0 / k)
         divided = None if extra is None or not self.conditional else Unlabeled(np.array([extra[0]]), np.array([-1.0]))
         rows = self._reduced(held, remember=extra is None) if prior and divided is None else None
@@ -183,6 +186,14 @@ class Engine:
                 not_finite=self.density.not_finite,
                 rejection=lambda theta, where: self._rejection(held, theta, where),
             )
+
+    def _refuse_many_parameters(self, labeled: Labeled) -> None:
+        """Say at once that D does not identify many parameters without their prior, before their Hessian is made."""
+        model, q = self.affine_rows, self.density.dimension
+        if model is None or q <= _FEW_PARAMETERS or len(labeled) * model.map.size >= q:
+            return
+        matrix = model.labeled_block(labeled).flat
+        raise ModeError(unidentified(matrix, self.density.parameters.labels, len(labeled)))
 
     def derivatives(
         self,
@@ -306,7 +317,7 @@ class Engine:
         if self.route.apart:
             m = len(positions)
             a, b, c, d = np.full((4, m), np.nan)
-            refits = Refits(a, b, c, d, np.zeros(m, dtype=bool))
+            refits = Refits(a, b, c, d, np.zeros(m, dtype=bool), np.tile(start.point, (m, 1)))
             return self._retry(refits, shared, positions, codes)
         with for_matrices_of(len(start.point)):
             if self.affine_rows is not None and not self.conditional:
@@ -328,7 +339,7 @@ class Engine:
         never = self.impossible(shared.start.theta, positions[lost], codes[lost])
         for i in lost[never]:
             log_lik, _, log_prior = self.terms(shared.start.theta, shared.labeled, int(positions[i]), int(codes[i]))
-            refits.converged[i] = True
+            refits.points[i], refits.converged[i] = self._point(shared, shared.start.theta, int(positions[i])), True
             refits.log_lik_labeled[i], refits.log_lik_pseudo[i] = log_lik, -np.inf
             refits.log_prior[i], refits.log_det[i] = log_prior, shared.start.log_det
         lost = lost[~never]
@@ -347,8 +358,13 @@ class Engine:
             pass
         else:
             values = np.array([*self.terms(mode.theta, shared.labeled, *pair), mode.log_det])
-            refits.converged[i] = True
+            refits.points[i], refits.converged[i] = self._point(shared, mode.theta, pair[0]), True
         refits.log_lik_labeled[i], refits.log_lik_pseudo[i], refits.log_prior[i], refits.log_det[i] = values
+
+    def _point(self, shared: Shared, theta: np.ndarray, position: int) -> np.ndarray:
+        """θ (q,) in the coordinates of the refits of a candidate in row `position`."""
+        rows = shared.start.rows
+        return theta if rows is None or self.conditional else rows.point_beside(theta, position)
 
     def _rejection(self, labeled: Labeled, theta: np.ndarray, where: str) -> str | None:
         """What PyMC rejects at θ of the parameters of D, or else which of its labels cannot be."""

@@ -96,6 +96,17 @@ def explain(
     )
 
 
+def unidentified(matrix: np.ndarray, names: Sequence[str], n_rows: int) -> str:
+    """The sentences for predictors (R, q) of D without a prior, which are fewer than parameters and so never identify them.
+
+    To blame are those with the largest part outside the span of the predictors.
+    """
+    basis = np.linalg.qr(matrix.T)[0]
+    outside = np.sqrt(np.maximum(1 - (basis**2).sum(axis=1), 0.0))
+    failure = Failure("singular", np.zeros(len(names)), np.zeros(len(names)), outside[:, None])
+    return SENTENCES["singular", False].format(blamed=_loads(failure, names), n_rows=n_rows, q=len(names))
+
+
 def _in_theta(failure: Failure, to_theta: Callable[[np.ndarray], np.ndarray]) -> Failure:
     origin = np.zeros((1, len(failure.theta)))
     start, theta = to_theta(np.vstack([failure.start, failure.theta]))

@@ -159,6 +159,7 @@ def refits(
             structure.log_prior(end.theta),
             end.log_det,
             end.done & ~end.lost & jnp.isfinite(end.value),
+            end.theta,
         )
 
     return jax.vmap(one)(pairs)

@@ -71,6 +71,15 @@ class ReducedRows:
         """θ (S, q) at coordinates (S, d)."""
         return self.space.theta(points)
 
+    def point_beside(self, theta: np.ndarray, position: int) -> np.ndarray:
+        """θ (q,) as coordinates (d + p,), with those of its own that a row of the table has."""
+        row, inside = np.array([position]), self.space.points(theta[None])
+        block = self.block(row, row, row)
+        matrix, offset = self.model.design.take(row)
+        assert block.residual is not None
+        left = matrix[0] @ theta + offset[0] - block.matrix[0] @ inside[0] - block.offset[0]
+        return np.append(inside, np.linalg.pinv(block.residual[0]) @ left)
+
     @property
     def with_own(self) -> ReducedRows:
         """With coordinates e (p,) of a row beside D."""

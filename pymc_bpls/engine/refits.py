@@ -33,9 +33,10 @@ _AUTODIFF_WORK, _AFFINE_WORK = 2**18, 2**20
 
 @dataclass(frozen=True)
 class Refits:
-    """The terms of S_i at θ̃_i for each pair i, all of shape (pairs,).
+    """The terms of S_i at θ̃_i for each pair i, all of shape (pairs,), and θ̃_i itself as `points` (pairs, d).
 
-    Pairs without a verified mode have `converged` False.
+    Points are in θ, or in the coordinates of the rows of the mode that the refits start from, with the pair's own. Pairs
+    without a verified mode have `converged` False.
     """
 
     log_lik_labeled: np.ndarray
@@ -43,6 +44,7 @@ class Refits:
     log_prior: np.ndarray
     log_det: np.ndarray
     converged: np.ndarray
+    points: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def refit_affine(rows: AffineRows, shared: Shared, positions: np.ndarray, codes:
     def chunk(pairs: np.ndarray) -> tuple[np.ndarray, ...]:
         candidates = model.block(positions[pairs], codes[pairs], np.ones(len(pairs)))
         ends = refit_chunk(Objective(model, block, candidates, shared.prior), start)
-        return ends.log_lik / shared.k, ends.pseudo, ends.log_prior, ends.log_det + model.log_det_prior, ends.done
+        return ends.log_lik / shared.k, ends.pseudo, ends.log_prior, ends.log_det + model.log_det_prior, ends.done, ends.theta
 
     size = chunk_size(model.dimension, block.flat.shape[0], len(positions), shared.chunk_bytes, _AFFINE_WORK)
     model.keep(positions)
