@@ -11,11 +11,10 @@ c_lj the tilted mean of the Hermite polynomial He_l of the standardised f_j, Σ_
 
 θ may be replaced by the coordinates of D's rows, in which nothing grows with the number of parameters (`engine.row_space`).
 
-A fit of more rows starts from the sites of the fit before; a new row's site is then empty, so that the first step sets it by
-its own moments, at which the other sites rest. Moments agree to 1e-7, or where candidates are only ranked, as in a run, to
-`TO_RANK`; scores are then off by a tenth to a quarter of that, and candidates that differ by less than it are scored again. All
-is a loop of NumPy and LAPACK calls: at 100 rows and 60 parameters a step takes a tenth of a millisecond, a sixteenth of what
-one compiled loop of JAX takes, whose exponentials in float64 are slow.
+A fit of more rows starts from the sites of the fit before, and a new row's site from its own moments. Moments agree to 1e-7,
+or where candidates are only ranked, as in a run, to `TO_RANK`; scores are then off by a tenth to a quarter of that, and
+candidates that differ by less than it are scored again. All is a loop of NumPy and LAPACK calls: at 100 rows and 60 parameters
+a step takes a tenth of a millisecond, a sixteenth of what one compiled loop of JAX takes, whose exponentials are slow.
 """
 
 from __future__ import annotations
@@ -99,6 +98,7 @@ def fit(
         state = _gaussian(prior, linear, tau, nu)
     if state is None:
         raise ApproximationError(_NO_START)
+    tau, nu, state = _with_own_moments(factors, prior, linear, tau, nu, state)
     mixing, last, damping = Mixing(), np.inf, 1.0
     scale = np.concatenate([state.marginals.variance, np.sqrt(state.marginals.variance)])
     for steps in range(1, _MOST_STEPS + 1):
@@ -133,6 +133,22 @@ def _start(factors: Factors, mode: Mode | None, start: Gaussian | None) -> tuple
     point = factors.prior.start if mode is None else factors.point(mode.theta)
     tau, nu = factors.laplace_sites(point)
     return tau, nu, Nodes.none(len(tau))
+
+
+def _with_own_moments(
+    factors: Factors, prior: Rest, linear: Linear, tau: np.ndarray, nu: np.ndarray, state: State
+) -> tuple[np.ndarray, np.ndarray, State]:
+    """Sites (τ, ν) in which empty ones are set by their own moments, and q with them."""
+    mean, variance = state.marginals
+    empty = (tau == 0) & (nu == 0) & (variance > _NO_SPREAD)
+    if not empty.any():
+        return tau, nu, state
+    nodes = Nodes(np.where(empty, 0.0, mean), np.where(empty, 0.0, np.sqrt(variance))).at(state.marginals, factors)
+    matched_mean, matched_variance = nodes.tilted(state.marginals, tau, nu).moments()
+    own = np.where(empty, 1 / matched_variance - 1 / variance, tau)
+    pull = np.where(empty, matched_mean / matched_variance - mean / variance, nu)
+    ahead = _gaussian(prior, linear, own, pull) if np.isfinite(own).all() and np.isfinite(pull).all() else None
+    return (tau, nu, state) if ahead is None else (own, pull, ahead)
 
 
 def _gaussian(prior: Rest, linear: Linear, tau: np.ndarray, nu: np.ndarray) -> State | None:

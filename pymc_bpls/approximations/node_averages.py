@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermeval
-from scipy.special import logsumexp
 
 from pymc_bpls.approximations.gaussian import trapezoid
 from pymc_bpls.approximations.tilted import ORDERS
@@ -21,6 +20,7 @@ _HALF_WIDTH = 8.0
 _SPREADS = np.array([1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.2, 16.0, 22.4, 32.0])
 _NODES = (16, 22, 31, 43, 61, 85, 121, 169, 241, 337, 481, 961)
 _FLOATS_AT_ONCE = 2**18
+_SMALLEST = 1e-200
 
 #: log p(y | f) of rows (B,) by number at f (B, G): shape (B, G), or (B, G, K) for every class.
 LogLik = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -51,27 +51,35 @@ def average_at_nodes(
     rule = np.searchsorted(_SPREADS, np.nan_to_num(sd, nan=0.0, posinf=0.0))
     for number in np.unique(rule):
         nodes = (_NODES[number] - 1) * refinement + 1
-        z, log_weights, polynomials = _rule(nodes)
+        z, weights, polynomials = _rule(nodes)
         same = np.flatnonzero(rule == number)
         size = max(1, _FLOATS_AT_ONCE // (nodes * max(1, *classes, 1)))
         for first in range(0, len(same), size):
             rows = same[first : first + size]
             values = log_lik(rows, mean[rows, None] + sd[rows, None] * z)
-            log_terms = np.moveaxis(values, 1, -1) + log_weights
-            highest = log_terms.max(axis=-1, keepdims=True)
-            highest = np.where(np.isfinite(highest), highest, 0.0)
-            log_terms -= highest
-            terms = np.exp(log_terms, out=log_terms)
-            total = terms.sum(axis=-1)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                log_mean[rows] = highest[..., 0] + np.log(total)
-                shapes[rows] = np.nan_to_num((terms @ polynomials) / total[..., None])
+            log_mean[rows], shapes[rows] = _averages(np.moveaxis(values, 1, -1), weights, polynomials)
     return NodeAverages(log_mean, shapes)
+
+
+def _averages(log_lik: np.ndarray, weights: np.ndarray, polynomials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """log E[p] (…) and r_l (…, L) from log p at the nodes (…, G), over their highest value where p itself is out of range."""
+    with np.errstate(over="ignore"):
+        terms = np.exp(log_lik)
+    terms *= weights
+    total = terms.sum(axis=-1)
+    highest = np.zeros_like(total)
+    if not ((total > _SMALLEST) & (total < 1 / _SMALLEST)).all():
+        top = log_lik.max(axis=-1)
+        highest = np.where(np.isfinite(top), top, 0.0)
+        terms = np.exp(log_lik - highest[..., None]) * weights
+        total = terms.sum(axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return highest + np.log(total), np.nan_to_num((terms @ polynomials) / total[..., None])
 
 
 @cache
 def _rule(nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Nodes of a standard normal variable, logs of their weights, and He_l there (nodes, L)."""
+    """Nodes of a standard normal variable, their weights, and He_l there (nodes, L)."""
     z, _ = trapezoid(nodes, _HALF_WIDTH)
-    log_weights = -0.5 * z**2 - logsumexp(-0.5 * z**2)
-    return z, log_weights, np.column_stack([hermeval(z, np.eye(order + 1)[order]) for order in ORDERS])
+    weights = np.exp(-0.5 * z**2)
+    return z, weights / weights.sum(), np.column_stack([hermeval(z, np.eye(order + 1)[order]) for order in ORDERS])

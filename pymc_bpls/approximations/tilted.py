@@ -119,7 +119,10 @@ class Nodes:
         pull = ((mean - self.mean) / variance - nu + tau * self.mean) * self.sd
         bends = np.column_stack([pull, -0.5 * (1 / variance - tau) * self.sd**2])
         constant = -0.5 * (mean - self.mean) ** 2 / variance - (nu - 0.5 * tau * self.mean) * self.mean
-        highest, densities, sums = np.empty(len(self.mean)), [], np.empty((len(self.mean), 3))
+        highest, densities = np.zeros(len(self.mean)), []
+        sums = np.tile(
+            [1.0, 0.0, 1.0], (len(self.mean), 1)
+        )  # of a factor that is not evaluated: mean and variance of the nodes
         for group in self.groups:
             powers, which = group.powers, group.which
             log_p = bends[which] @ powers[1:]
