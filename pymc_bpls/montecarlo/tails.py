@@ -105,9 +105,10 @@ def average_options(
     return averages.combined(weighing), weighing.codes
 
 
-def bad_averages(averages: Averages) -> list[str]:
-    """The reason to distrust averages whose terms have tails, if there are any."""
-    bad = averages.pareto_k > GOOD_K
+def bad_averages(averages: Averages, *references: Reference) -> list[str]:
+    """The reason to distrust averages whose terms have tails beyond those of importance weights, if there are any."""
+    of_weights = [reference.draws.pareto_k for reference in references if reference.draws.pareto_k is not None]
+    bad = averages.pareto_k > max([GOOD_K, *of_weights])
     if not bad.any():
         return []
     worst = averages.pareto_k.max()

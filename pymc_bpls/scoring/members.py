@@ -195,7 +195,7 @@ class SetScorer:
             None,
             self._groups(runs, combined, options.candidates, codes),
             [f"of {name}: {reason}" for name, run in zip(self.names, runs, strict=True) for reason in run.reasons]
-            + bad_averages(result),
+            + bad_averages(result, *runs),
             f"{len(runs)} members, each by {runs[0].source}",
             absolute=True,
         )

@@ -160,7 +160,7 @@ class ModelScorer:
             codes,
             level,
             reference.groups,
-            reference.reasons + bad_averages(averages),
+            reference.reasons + bad_averages(averages, reference),
             reference.source,
             reference.proposal,
             None if level is None else averages.plus(level, reference.draws.batches).error,
