@@ -45,13 +45,15 @@ def declare(kind):
     return bpls.BPLS(kind.declare(ROWS, labels), **options)
 
 
+@pytest.mark.filterwarnings("ignore:Scores are by:pymc_bpls.BPLSWarning")
+@pytest.mark.parametrize("approximation", ("laplace", "auto"))
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=[] if name == "hierarchical_non_centered" else pytest.mark.slow) for name in zoo.ACCEPTED],
 )
-def test_a_first_run_compiles_at_most_a_dozen_functions(name, compilations):
+def test_a_first_run_compiles_at_most_a_dozen_functions(name, approximation, compilations):
     pls = declare(zoo.ACCEPTED[name])
-    pls.self_train("ppp", approximation="laplace", rounds=ROUNDS, progressbar=False)
+    pls.self_train("ppp", approximation=approximation, rounds=ROUNDS, progressbar=False)
     assert 5 <= len(compilations) <= MOST
 
 

@@ -157,7 +157,7 @@ def test_rows_that_are_named_have_to_be_named_again(small):
 
 def test_a_run_holds_rows_out_once(small):
     with pytest.raises(bpls.CriterionError, match="stop= holds Confident and NoGain, and a run sets rows aside once"):
-        small.self_train(stop=[Confident(0.0), bpls.NoGain()], approximation="laplace", **QUIET)
+        small.self_train(stop=[Confident(0.0), bpls.NoGain()], **QUIET)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_rows_that_cannot_be_held_out_are_refused(small, rows, error, message):
             return np.array(list(rows))
 
     with pytest.raises(error, match=message):
-        small.self_train(stop=Some(0.0), approximation="laplace", **QUIET)
+        small.self_train(stop=Some(0.0), **QUIET)
 
 
 # a label rule
