@@ -20,8 +20,8 @@ IN_THE_WAY = """What stands in the way where an aim is missed:
   plain NumPy loop does as well there; batching pays as n grows. scikit-learn factorises nothing and fits once, to 1e-4.
 - A round by expectation propagation is two fits (one in a run), of about ten iterations, each of which evaluates the likelihood
   at some 200 nodes of every labeled row: with wide posteriors the nodes are what costs, not the linear algebra.
-- A pool of 20,000 rows and more is scored by a table (36 multiplications for the average and for each of two corrections), beside
-  the product with the covariance, the correlations with D's rows that the corrections need, and predictions of the labels.
+- A pool of 20,000 rows and more is scored by a table (36 multiplications for the average and for each of two corrections),
+  beside the product with the covariance, the correlations with D's rows for the corrections, and predictions of the labels.
 - A cold run compiles about twenty functions; JAX's persistent cache, which the demo uses, saves most of that a second time."""
 
 
