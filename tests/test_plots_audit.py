@@ -124,6 +124,7 @@ def test_ties_within_the_scores_own_error_are_shaded(sim1_informed):
     tied = int((best[0] - best < error).sum())
     said = str(bpls.summary(scores))
     assert (f"The best {tied} are tied" if tied > 1 else "The best is ahead by more than") in said
-    assert "class_sum_error" not in sim1_informed.score(approximation="laplace") and "audit measures it" in str(
-        bpls.summary(sim1_informed.score(approximation="laplace"))
-    )
+    predicted = sim1_informed.score(approximation="laplace")
+    of_best = scores["class_sum_error"].to_numpy()[predicted["score"].to_numpy().argsort()[::-1][:8]]
+    assert "class_sum_error" not in predicted and "error of a difference by class sums" in str(bpls.summary(predicted))
+    np.testing.assert_allclose(predicted.attrs["own_error"], np.sqrt(2) * of_best.std(ddof=1), rtol=1e-6)

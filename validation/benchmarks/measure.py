@@ -50,8 +50,8 @@ def round_(name: str) -> dict[str, Any]:
         pls.score(approximation=approximation)
     return _in_turn(
         {
-            "round": lambda: rivals.seconds(pls.score),
-            "ep_round": lambda: rivals.seconds(lambda: pls.score(approximation="ep")),
+            "round": lambda: _scoring(pls, "laplace"),
+            "ep_round": lambda: _scoring(pls, "ep"),
             "sklearn_round": lambda: rivals.sklearn_round(held.X, held.y),
             "numpy_round": lambda: rivals.numpy_round(held.X, held.y),
         },
@@ -167,7 +167,7 @@ def flops(n: str, m: str, q: str) -> dict[str, Any]:
     curvature = hessians()
     return _in_turn(
         {
-            "round": lambda: rivals.seconds(pls.score),
+            "round": lambda: _scoring(pls, "laplace"),
             "hessians": lambda: rivals.seconds(hessians),
             "cholesky": lambda: rivals.seconds(lambda: np.linalg.cholesky(curvature)),
         },
