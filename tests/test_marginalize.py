@@ -1,4 +1,4 @@
-"""The posterior with the pool's labels integrated out, against enumeration, quadrature, EM and pymc-extras."""
+"""The posterior with the pool's labels integrated out, against enumeration, quadrature, pymc-extras and mclust."""
 
 import itertools
 import json
@@ -10,7 +10,7 @@ import pymc as pm
 import pytest
 import xarray as xr
 import zoo
-from scipy.special import expit, log_softmax, logsumexp, softmax
+from scipy.special import log_softmax, logsumexp, softmax
 from scipy.stats import norm
 
 import pymc_bpls as bpls
@@ -55,6 +55,11 @@ def clusters():
         label = pm.Categorical("label", p=SHARE, observed=CLASSES)
         pm.Normal("x", mean[label], pm.math.exp(log_scale), observed=FEATURES)
     return bpls.BPLS(model, target="label")
+
+
+def read_kept(name):
+    """Values of another program, by the script of this name."""
+    return json.loads((Path(__file__).parent / "data" / f"{name}.json").read_text())
 
 
 def log_lik_of_line(x, shift):
@@ -115,47 +120,51 @@ def test_the_density_that_nuts_samples_is_the_same(clusters):
 
 def test_the_density_is_that_of_pymc_extras(clusters):
     """Values of its `marginalize` on the same model declared in two blocks, by tests/data/marginal_by_pymc_extras.py."""
-    kept = json.loads((Path(__file__).parent / "data" / "marginal_by_pymc_extras.json").read_text())
+    kept = read_kept("marginal_by_pymc_extras")
     np.testing.assert_allclose(kept["features"], FEATURES, rtol=0, atol=1e-12)
     at = pooled(clusters).derivatives(clusters.labeled)
     for theta, value in zip(kept["theta"], kept["log_density"], strict=True):
         np.testing.assert_allclose(at(np.array(theta))[0], value, rtol=0, atol=1e-8)
 
 
-def expectation_maximisation(x, labels):
-    """Semi-supervised Gaussian classification with a variance of each class and feature; labels of −1 are unknown."""
-    known = labels >= 0
-    weight = np.where(known[:, None], labels[:, None] == np.arange(2), 0.5)
-    weight[~known] = softmax(-((x[~known, None] - np.array([x[labels == k].mean(0) for k in (0, 1)])) ** 2).sum(2), axis=1)
-    last = -np.inf
-    while True:
-        total = weight.sum(0)
-        share, mean = total / total.sum(), weight.T @ x / total[:, None]
-        variance = np.stack([weight[:, k] @ (x - mean[k]) ** 2 / total[k] for k in (0, 1)])
-        log_p = np.log(share) + norm.logpdf(x[:, None], mean, np.sqrt(variance)).sum(2)
-        value = log_p[known, labels[known]].sum() + logsumexp(log_p[~known], axis=1).sum()
-        if value - last < 1e-12:
-            return share, mean, np.sqrt(variance), value
-        weight[~known], last = softmax(log_p[~known], axis=1), value
-
-
-def test_the_mode_under_flat_priors_is_that_of_expectation_maximisation():
-    rng = np.random.default_rng(4)
-    truth = np.arange(60) % 2
-    x = rng.normal(size=(60, 2)) * np.where(truth == 1, 1.5, 0.8)[:, None] + np.where(truth == 1, 1.2, -1.2)[:, None]
-    labels = np.where(np.arange(60) < 12, truth, -1)
+def declare_irises(kept, groups):
+    """Three classes, with a covariance matrix of each (`groups` = 3) or of all (1), under priors that are flat."""
     with pm.Model() as model:
-        log_odds, mean, log_scale = pm.Flat("log_odds"), pm.Flat("mean", shape=(2, 2)), pm.Flat("log_scale", shape=(2, 2))
-        label = pm.Bernoulli("label", logit_p=log_odds * np.ones(60), observed=labels)
-        pm.Normal("x", mean[label], pm.math.exp(log_scale[label]), observed=x)
-    pls = bpls.BPLS(model, target="label")
-    share, means, scales, value = expectation_maximisation(x, labels)
-    final = pls.marginalize(**QUIET)["final"]
-    np.testing.assert_allclose(expit(final.log_odds), share[1], atol=1e-5)
-    np.testing.assert_allclose(final["mean"], means, atol=1e-5)
-    np.testing.assert_allclose(np.exp(final.log_scale), scales, atol=1e-5)
-    theta = np.r_[np.log(share[1] / share[0]), means.ravel(), np.log(scales).ravel()]
-    np.testing.assert_allclose(pooled(pls).derivatives(pls.labeled)(theta)[0], value, atol=1e-9)
+        log_odds, mean = pm.Flat("log_odds", shape=2), pm.Flat("mean", shape=(3, 2))
+        log_scale, below = pm.Flat("log_scale", shape=(groups, 2)), pm.Flat("below", shape=groups)
+        scale = pm.math.exp(log_scale)
+        factor = pm.math.stack([scale[:, 0], 0 * below, below, scale[:, 1]], axis=1).reshape((groups, 2, 2))
+        p = pm.math.softmax(pm.math.concatenate([[0.0], log_odds]))
+        label = pm.Categorical("label", p=p, observed=np.array(kept["labels"]))
+        pm.MvNormal("x", mean[label], chol=factor[label] if groups == 3 else factor[0], observed=kept["features"])
+    return bpls.BPLS(model, target="label")
+
+
+@pytest.mark.parametrize(("name", "groups"), [("VVV", 3), pytest.param("EEE", 1, marks=pytest.mark.slow)])
+def test_the_density_is_that_of_mclust_and_its_maximum_a_mode(name, groups):
+    """Values of its semi-supervised Gaussian classification, by tests/data/modes_by_mclust.R."""
+    kept = read_kept("modes_by_mclust")
+    share, mean, covariance = (np.array(kept[name][key]) for key in ("share", "mean", "covariance"))
+    factor = np.linalg.cholesky(covariance[:groups])
+    log_scale = np.log(np.diagonal(factor, axis1=1, axis2=2))
+    theta = np.r_[np.log(share[1:] / share[0]), mean.ravel(), log_scale.ravel(), factor[:, 1, 0]]
+    pls = declare_irises(kept, groups)
+    value, gradient, curvature = pooled(pls).derivatives(pls.labeled)(theta)
+    np.testing.assert_allclose(value, kept[name]["log_lik"], rtol=0, atol=1e-9)
+    assert np.linalg.eigvalsh(curvature).min() > 0
+    np.testing.assert_allclose(np.linalg.solve(curvature, gradient), 0, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "groups"), [("VVV", 3), ("EEE", 1)])
+def test_the_mode_under_flat_priors_is_that_of_mclust(name, groups):
+    kept = read_kept("modes_by_mclust")
+    final = declare_irises(kept, groups).marginalize(**QUIET)["final"]
+    scale = np.exp(final.log_scale.to_numpy())
+    factor = np.stack([scale[:, 0], np.zeros(groups), final.below, scale[:, 1]], axis=1).reshape(groups, 2, 2)
+    np.testing.assert_allclose(softmax(np.r_[0, final.log_odds]), kept[name]["share"], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(final["mean"], kept[name]["mean"], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(factor @ factor.mT, kept[name]["covariance"][:groups], rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.3])
