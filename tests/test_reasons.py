@@ -155,10 +155,20 @@ def test_a_model_is_not_declared_in_single_precision(single_precision):
         bpls.BPLS(declare(lambda: X[:, :2] @ pm.Normal("b", 0, 2, shape=2)))
 
 
-@pytest.mark.parametrize("action", ["score", "predict_proba", "fit", "exact"])
-def test_nothing_is_computed_in_single_precision(fitted, single_precision, action):
+def test_jax_computes_nothing_in_single_precision(fitted, single_precision):
     with pytest.raises(ModelError, match=SWITCHED_OFF):
-        getattr(fitted, action)()
+        fitted.exact()
+
+
+def test_what_numpy_computes_is_in_double_precision(fitted, request):
+    def results():
+        return [fitted.score(approximation="laplace")["score"], fitted.predict_proba(), fitted.fit().unconstrained]
+
+    before = results()
+    request.getfixturevalue("single_precision")
+    for value, again in zip(before, results(), strict=True):
+        assert again.dtype == np.float64
+        np.testing.assert_array_equal(again, value)
 
 
 # Data
