@@ -326,3 +326,20 @@ def test_nothing_is_missed_where_d_weighs_less(sim1_informed):
         other = APPROXIMATIONS[approximation].fit(engine, half, 2, None, None)
         np.testing.assert_allclose(one.mean, other.mean, atol=1e-6)
         np.testing.assert_allclose(one.log_z, other.log_z, atol=1e-6)
+
+
+def test_corrected_class_probabilities_add_up_to_one():
+    """Three labels far out: the correction would make the unlikely class's probability negative."""
+    x = np.array([-18.0, 6.0, 13.5, 21.0, 3.0])
+    with pm.Model() as model:
+        b = pm.Normal("b", 0, 2, shape=2)
+        pm.Bernoulli("y", logit_p=b[0] + b[1] * x, observed=[0, 1, 1, -1, -1])
+    pls = bpls.BPLS(model)
+    both = pls.score("predictive", approximation="ep", labels="all")["score"].to_numpy()
+    np.testing.assert_allclose(np.exp(both).sum(axis=1), 1, atol=1e-12)
+    one = pls.score("predictive", approximation="ep")
+    np.testing.assert_allclose(one["score"], both.max(axis=1), atol=1e-12)
+    whole = pls.score("ppp", approximation="ep", labels="all")
+    np.testing.assert_allclose(
+        np.logaddexp.reduce(whole["score"].to_numpy(), axis=1), whole.attrs["log_normalizer"], atol=1e-12
+    )

@@ -507,3 +507,21 @@ def test_members_of_a_set_share_an_index_with_missing_names(small):
     assert all(member.scorer.problem.table.index.equals(index) for member in both.members.values())
     with pytest.raises(CriterionError, match="exact= has another index"):
         small.audit(["ppp"], pd.Series(np.zeros(14), index=range(100, 114)))
+
+
+def test_a_series_in_another_order_is_not_taken_by_position():
+    rng = np.random.default_rng(0)
+    names = pd.Index([f"r{i}" for i in range(20)])
+    X, truth = rng.normal(size=(20, 2)), rng.integers(0, 2, 20)
+    with pm.Model() as model:
+        pm.Bernoulli("label", logit_p=X @ pm.Normal("b", 0, 2, shape=2), observed=np.where(np.arange(20) < 12, truth, -1))
+    test, right = names[15:], pd.Series(truth[15:], index=names[15:])
+    pls = bpls.BPLS(model, index=names)
+    runs = [pls.self_train(rounds=1, test=(test, labels), progressbar=False) for labels in (right, right.to_numpy())]
+    assert runs[0]["curve"].equals(runs[1]["curve"])
+    with pytest.raises(bpls.RowError, match=r"labels of test= is a Series .* Sort it by \.reindex\(\)"):
+        pls.self_train(rounds=1, test=(test, right[::-1]), progressbar=False)
+    mask = pd.Series(np.arange(20) >= 12, index=names)
+    assert bpls.BPLS(model, index=names, unlabeled=mask).score("probability").sizes["candidate"] == 8
+    with pytest.raises(bpls.RowError, match=r"unlabeled= is a Series .* Sort it by \.reindex\(\)"):
+        bpls.BPLS(model, index=names, unlabeled=mask[::-1])

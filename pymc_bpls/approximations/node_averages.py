@@ -21,6 +21,7 @@ _SPREADS = np.array([1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.2, 16.0, 22.4, 32.0])
 _NODES = (16, 22, 31, 43, 61, 85, 121, 169, 241, 337, 481, 961)
 _FLOATS_AT_ONCE = 2**18
 _SMALLEST = 1e-200
+_MOST_CHANGE = 0.5
 
 #: log p(y | f) of rows (B,) by number at f (B, G): shape (B, G), or (B, G, K) for every class.
 LogLik = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -33,10 +34,20 @@ class NodeAverages(NamedTuple):
     shapes: np.ndarray
 
     def shaped(self, tilt: np.ndarray) -> np.ndarray:
-        """log averages (rows, …) over densities with t_l (rows, L); without them where they change one by more than half."""
+        """log averages (rows, …) over densities with t_l (rows, L), as far as these change no class of a row by more than half.
+
+        Class probabilities add up to 1 with any share of the change, and with the same share in every class only. Where
+        averages are of one class a row, the other one's change is −p/(1 − p) times its own.
+        """
         change = (self.shapes * tilt.reshape(len(tilt), *(1,) * (self.shapes.ndim - 2), -1)).sum(axis=-1)
-        with np.errstate(invalid="ignore"):
-            return self.log_mean + np.log1p(np.where(np.abs(change) <= 0.5, change, 0.0))
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            if change.ndim > 1:
+                largest = np.abs(change).max(axis=1, keepdims=True)
+            else:
+                others = -np.expm1(self.log_mean)
+                largest = np.abs(change) * np.where(others > 0, np.maximum(1.0, np.exp(self.log_mean) / others), 1.0)
+            share = np.where(largest > _MOST_CHANGE, _MOST_CHANGE / largest, 1.0)
+            return self.log_mean + np.log1p(share * change)
 
 
 def average_at_nodes(

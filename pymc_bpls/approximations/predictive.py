@@ -173,7 +173,8 @@ class Predictive:
         """Log averages over f ~ N(a'μ + b, a'Sa) of each row: of its class, (rows,), or of every class, (rows, K)."""
         model = q.rows or self.by_one_predictor
         assert model is not None
-        by_table = codes is not None and len(positions) >= _FEWEST_BY_TABLE and self.pool_table is not None
+        each = codes is None or (q.shape is not None and len(self.density.class_values) > 2)
+        by_table = not each and len(positions) >= _FEWEST_BY_TABLE and self.pool_table is not None
 
         def some(rows: np.ndarray) -> np.ndarray:
             of = np.zeros(len(rows), dtype=int) if codes is None else codes[rows]
@@ -185,7 +186,8 @@ class Predictive:
             tilt = _tilt(q, spread, sd)
             if by_table:
                 return self._by_table(block, mean, sd).shaped(tilt)
-            return self._at_nodes(block, mean, sd, self.refinement, each=codes is None, normalised=normalised).shaped(tilt)
+            averages = self._at_nodes(block, mean, sd, self.refinement, each=each, normalised=normalised).shaped(tilt)
+            return averages if codes is None or not each else averages[np.arange(len(rows)), of]
 
         if not len(positions):
             return np.empty(0)

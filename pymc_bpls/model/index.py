@@ -226,11 +226,26 @@ def find_rows(rows: Any, index: pd.Index | None, n: int, what: str) -> np.ndarra
     if held.dtype.kind == "b":
         if len(held) != n:
             raise RowError(f"{what} is a mask of {len(held)} rows and the table has {n}. Give one entry a row.")
+        check_order(rows, index, what)
         return np.flatnonzero(held)
     if held.dtype.kind not in "iu" or named:
         held = _find_names(rows if named else held, index, what)
     check_positions(held, n, what)
     return held
+
+
+def check_order(values: Any, names: pd.Index | None, what: str) -> None:
+    """Refuse a Series whose index names other rows, or in another order, than those that its values are taken for.
+
+    An index of positions names nothing.
+    """
+    if names is None or not isinstance(values, pd.Series) or isinstance(values.index, pd.RangeIndex):
+        return
+    if len(values) == len(names) and not values.index.equals(names):
+        raise RowError(
+            f"{what} is a Series whose index is not that of its rows in their order (the first: {values.index[0]!r} and "
+            f"{names[0]!r}). Sort it by .reindex(), or give .to_numpy()."
+        )
 
 
 def is_list_of_rows(rows: Any) -> bool:

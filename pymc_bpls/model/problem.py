@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytensor
 from pymc.initial_point import make_initial_point_expression
@@ -19,7 +20,7 @@ from pymc_bpls.compute.precision import require_double
 from pymc_bpls.errors import BPLSError, LabelError, ModelError, RowError
 from pymc_bpls.model.density import Density, hierarchical, label_root, make_density, make_source, split_terms
 from pymc_bpls.model.groups import check_groups, check_groups_of_priors
-from pymc_bpls.model.index import find_rows
+from pymc_bpls.model.index import check_order, find_rows
 from pymc_bpls.model.labels import Classes, as_labels, find_classes, is_probability
 from pymc_bpls.model.marginals import find_marginal
 from pymc_bpls.model.parameter_checks import ParameterChecks
@@ -131,8 +132,9 @@ class Problem:
             raise KeyError(np.asarray(labels)[codes < 0].tolist()[0])
         return codes
 
-    def encode(self, labels: Any, n: int) -> np.ndarray:
-        """Class codes of `n` labels given in the user's classes."""
+    def encode(self, labels: Any, n: int, names: pd.Index | None = None) -> np.ndarray:
+        """Class codes of `n` labels given in the user's classes; `names` are those of their rows."""
+        check_order(labels, names, "the labels of test=")
         known = as_labels(labels)
         if known is None or len(known) != n:
             raise LabelError(f"test= has {n} rows and labels of shape {np.shape(labels)}. Give one label a row.")

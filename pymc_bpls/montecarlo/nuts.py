@@ -123,7 +123,11 @@ def sample(problem: Problem, labeled: Labeled, k: int, *, pool: Unlabeled | None
     theta = np.asarray(trace["posterior"]["shift"].transpose("chain", "draw", ...)) + problem.density.start
     stats = trace["sample_stats"]
     stats = stats.to_dataset() if isinstance(stats, xr.DataTree) else stats
-    return Draws(theta, stats, diagnose(theta, stats, problem.density.parameters.labels))
+    missing = options["chains"] - len(theta), options["draws"] - theta.shape[1]
+    reasons = (
+        [f"sampling was interrupted: {missing[0]} chains and {missing[1]} draws a chain are missing"] if any(missing) else []
+    )
+    return Draws(theta, stats, reasons + diagnose(theta, stats, problem.density.parameters.labels))
 
 
 @contextlib.contextmanager

@@ -307,4 +307,5 @@ def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, HeldOut | None]:
                 f"test= names rows {known[:5].tolist()}, which are labeled, so that the model has seen them. "
                 "Test on rows that carry -1 in the model."
             )
-    return scorer, HeldOut(positions, problem.encode(labels, len(positions)), names)
+    own = problem.table.index[positions] if names is None and problem.table.named else None
+    return scorer, HeldOut(positions, problem.encode(labels, len(positions), own if names is None else names.index), names)

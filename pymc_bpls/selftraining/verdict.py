@@ -20,16 +20,23 @@ def say_verdict(
     codes = np.array([step["code"] for step in history.steps], dtype=int)
     balance = "" if shares is None else _say_balance(ClassBalance(shares), codes, names)
     information = "" if of_features or not history.steps else NO_INFORMATION
-    sentences = _say_accuracy(history), information, _say_classes(labeled, codes, names), balance, _say_invented(history)
+    sentences = (
+        _say_accuracy(history),
+        information,
+        _say_classes(labeled, codes, names),
+        balance,
+        _say_invented(history, of_features),
+    )
     return " ".join(filter(None, sentences))
 
 
-def _say_invented(history: History) -> str:
-    """By how much pseudo-labels moved or narrowed the posterior."""
+def _say_invented(history: History, of_features: bool) -> str:
+    """By how much pseudo-labels moved or narrowed the posterior; the pool tells a model that is `of_features` some of it."""
     nats = history.models[-1].get("invented_information", 0.0)
     if not history.steps or not nats:
         return ""
-    return f"Invented information: pseudo-labels made the posterior another by {nats:.2g} nats, which no label told."
+    told = "of which marginalize() says how much the pool tells" if of_features else "which no label told"
+    return f"Invented information: pseudo-labels made the posterior another by {nats:.2g} nats, {told}."
 
 
 def _say_classes(labeled: np.ndarray, codes: np.ndarray, names: np.ndarray) -> str:
