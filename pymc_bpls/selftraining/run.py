@@ -294,11 +294,12 @@ def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, HeldOut | None]:
     if test is None:
         return scorer, None
     rows, labels = split_test(test)
-    problem, names = scorer.problem, None
+    problem, names, index = scorer.problem, None, None
     if isinstance(rows, Mapping):
         scorer, positions = scorer.with_rows(rows)
         frames = [each for each in rows.values() if isinstance(each, pd.DataFrame | pd.Series)]
-        names = RowNames(frames[-1].index) if frames else None
+        index = frames[-1].index if frames else None
+        names = None if index is None else RowNames(index)
     else:
         positions = problem.positions(rows, "test=")
         known = np.intersect1d(positions, problem.table.labeled)
@@ -307,5 +308,5 @@ def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, HeldOut | None]:
                 f"test= names rows {known[:5].tolist()}, which are labeled, so that the model has seen them. "
                 "Test on rows that carry -1 in the model."
             )
-    own = problem.table.index[positions] if names is None and problem.table.named else None
-    return scorer, HeldOut(positions, problem.encode(labels, len(positions), own if names is None else names.index), names)
+        index = problem.table.index[positions] if problem.table.named else None
+    return scorer, HeldOut(positions, problem.encode(labels, len(positions), index), names)
