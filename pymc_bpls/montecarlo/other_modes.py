@@ -168,4 +168,5 @@ def _is_near(mode: Mode, point: np.ndarray, value: float, gradient: np.ndarray) 
     if distance > 1.0 or not abs(value - mode.value + 0.5 * distance) <= _OFF * (1 + distance):
         return False
     left = gradient + bend
-    return float(left @ scipy.linalg.solve(mode.curvature, left, assume_a="pos")) <= _OFF**2 * (_SAME + distance)
+    factor = scipy.linalg.cho_factor(mode.curvature, lower=True)
+    return float(left @ scipy.linalg.cho_solve(factor, left)) <= _OFF**2 * (_SAME + distance)
