@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.special import betaln
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm, truncnorm
 
 from pymc_bpls.montecarlo.bridge import Proposal, bridge
 
@@ -65,3 +65,12 @@ def test_equal_densities_have_ratio_one_and_no_error():
     found = bridge(np.zeros((2, 50)), np.zeros((2, 50)))
     assert found.value == pytest.approx(0, abs=1e-12)
     assert found.error == pytest.approx(0, abs=1e-12)
+
+
+def test_draws_that_the_other_density_excludes_are_counted():
+    """A normal cut to (-1, ∞) against the whole of it: log Φ(1)."""
+    rng = np.random.default_rng(5)
+    whole = rng.normal(size=(2, 4000))
+    cut = truncnorm.rvs(-1, np.inf, size=(2, 4000), random_state=rng)
+    found = bridge(np.where(whole > -1, 0.0, -np.inf), np.zeros_like(cut))
+    assert abs(found.value - norm.logcdf(1)) < 4 * found.error < 0.05

@@ -51,6 +51,8 @@ class LogRatio:
 def bridge(at_first: np.ndarray, at_second: np.ndarray) -> LogRatio:
     """log(Z_2/Z_1) from l = log(q_2/q_1) at draws of p_1 and of p_2, both of shape (chain, draw).
 
+    l = −∞ at a draw of p_1 that q_2 excludes.
+
     The error is that of Frühwirth-Schnatter (2004), with the effective sample size of each average's own terms.
 
     Examples
@@ -64,7 +66,7 @@ def bridge(at_first: np.ndarray, at_second: np.ndarray) -> LogRatio:
     >>> bool(abs(ratio.value - np.log(2)) < 4 * ratio.error)
     True
     """
-    sizes = np.array([_effective(at_first), _effective(at_second)])
+    sizes = np.array([_effective(_from_least(at_first)), _effective(at_second)])
     log_s1, log_s2 = np.log(sizes / sizes.sum())
     first, second = at_first.ravel(), at_second.ravel()
     log_r = 0.5 * (float(np.median(first)) + float(np.median(second)))
@@ -90,6 +92,11 @@ def _terms(first: np.ndarray, second: np.ndarray, log_s1: float, log_s2: float, 
 
 def _log_mean(log_terms: np.ndarray) -> float:
     return float(logsumexp(log_terms) - np.log(log_terms.size))
+
+
+def _from_least(log_ratios: np.ndarray) -> np.ndarray:
+    """Excluded draws at the least of the others': effective sample sizes are of finite numbers, and only weigh the bridge."""
+    return np.maximum(log_ratios, log_ratios[np.isfinite(log_ratios)].min())
 
 
 def _effective(draws: np.ndarray) -> float:

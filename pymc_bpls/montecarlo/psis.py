@@ -144,9 +144,13 @@ def _error(smoothed: np.ndarray) -> float:
 
 
 def log_densities(engine: Engine, labeled: Labeled, theta: np.ndarray, k: int) -> np.ndarray:
-    """k ℓ_D + log π at θ (S, q), and Σ λ_u g_u where the engine has a pool."""
+    """k ℓ_D + log π at θ (S, q), and Σ λ_u g_u where the engine has a pool.
+
+    −∞ where it is not a number, as samplers have it: the model is not defined there, as for cutpoints that rounding made equal.
+    """
     of_pool = 0.0 if engine.marginal is None else engine.marginal.values(theta)
-    return k * engine.log_lik_labeled(labeled, theta) + engine.log_prior(theta) + of_pool
+    at = k * engine.log_lik_labeled(labeled, theta) + engine.log_prior(theta) + of_pool
+    return np.where(np.isnan(at), -np.inf, at)
 
 
 def heavier_tails(engine: Engine, labeled: Labeled, k: int, draws: Weighted) -> list[str]:
