@@ -12,7 +12,7 @@ from scipy.special import expit, log_expit, softmax
 import pymc_bpls as bpls
 from pymc_bpls.approximations import ep, vi
 from pymc_bpls.engine.engine import Engine
-from pymc_bpls.engine.reduced_rows import ReducedRows
+from pymc_bpls.engine.rows.reduced_rows import ReducedRows
 
 Q, ROWS, QUIET = 12, 24, {"progressbar": False}
 rng = np.random.default_rng(11)

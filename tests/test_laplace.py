@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal
 
 import pymc_bpls as bpls
 from pymc_bpls import ModeError
-from pymc_bpls.engine.mode import find_mode
+from pymc_bpls.engine.modes.mode import find_mode
 
 # PyMC's own initial point compiles a Scan in C for LKJCholeskyCov, and PyTensor then looks for a BLAS
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS:UserWarning")

@@ -8,7 +8,7 @@ import pytest
 from sklearn.preprocessing import SplineTransformer
 
 import pymc_bpls as bpls
-from pymc_bpls.engine.refits import chunk_size
+from pymc_bpls.engine.modes.refits import chunk_size
 
 N, D, K = 60, 8, 3
 rng = np.random.default_rng(4)

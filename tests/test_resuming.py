@@ -15,7 +15,7 @@ import pymc_bpls as bpls
 from pymc_bpls import CriterionError, EvidenceDrop, MaxRounds, NoGain, Threshold
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.compute.library import LIBRARY
-from pymc_bpls.engine.affine_rows import AffineRows
+from pymc_bpls.engine.rows.affine_rows import AffineRows
 from pymc_bpls.selftraining.run import Run
 from pymc_bpls.selftraining.saved_run import generator_at
 

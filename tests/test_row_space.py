@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pymc_bpls.engine.gaussian_priors import GaussianPrior, find_gaussian_prior, find_precision
-from pymc_bpls.engine.precisions import Dense, Diagonal, Precision
-from pymc_bpls.engine.row_space import RowSpace, residuals
+from pymc_bpls.engine.priors.gaussian_priors import GaussianPrior, find_gaussian_prior, find_precision
+from pymc_bpls.engine.priors.precisions import Dense, Diagonal, Precision
+from pymc_bpls.engine.rows.row_space import RowSpace, residuals
 
 PRECISIONS = ("diagonal", "dense", "bordered", "two blocks", "flat intercept", "flat in a border")
 DESIGNS = ("plain", "duplicates", "zero columns", "zero row")
@@ -41,7 +41,7 @@ def precision_of(kind, q, rng):
 def as_found(matrix, sizes, largest, monkeypatch=None):
     """The same precision from products alone, with a border of at most `largest` coordinates."""
     if monkeypatch is not None:
-        monkeypatch.setattr("pymc_bpls.engine.gaussian_priors._LARGEST_BORDER", largest)
+        monkeypatch.setattr("pymc_bpls.engine.priors.gaussian_priors._LARGEST_BORDER", largest)
     return find_precision(lambda vectors: vectors @ matrix, sizes)
 
 

@@ -10,7 +10,7 @@ import xarray as xr
 from sklearn.linear_model import LogisticRegression
 
 import pymc_bpls as bpls
-from pymc_bpls.engine.local_gaussian import LocalGaussian
+from pymc_bpls.engine.modes.local_gaussian import LocalGaussian
 from pymc_bpls.text.summary import Summary
 
 TEST = np.arange(20, 26)

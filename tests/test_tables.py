@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 import pymc_bpls as bpls
 from pymc_bpls.approximations import predictive
-from pymc_bpls.engine.row_table import RowTable
+from pymc_bpls.engine.rows.row_table import RowTable
 
 rng = np.random.default_rng(4)
 X = np.column_stack([np.ones(60), rng.normal(size=(60, 2))])

@@ -29,8 +29,8 @@ from pymc_bpls.approximations.factors import Factors
 from pymc_bpls.approximations.gaussian import Gaussian, Shape, Sites
 from pymc_bpls.approximations.tilted import Marginals, Nodes, TiltedDensities
 from pymc_bpls.engine.engine import Engine
-from pymc_bpls.engine.mode import Mode
-from pymc_bpls.engine.reduced_rows import ReducedRows
+from pymc_bpls.engine.modes.mode import Mode
+from pymc_bpls.engine.rows.reduced_rows import ReducedRows
 from pymc_bpls.errors import ApproximationError
 from pymc_bpls.model.table import Labeled
 

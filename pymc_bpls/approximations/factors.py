@@ -8,11 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
-from pymc_bpls.engine.affine_rows import Block
 from pymc_bpls.engine.engine import Engine
-from pymc_bpls.engine.gaussian_priors import GaussianPrior
-from pymc_bpls.engine.reduced_rows import Coordinates, ReducedRows
-from pymc_bpls.engine.separable_priors import SeparablePrior
+from pymc_bpls.engine.priors.gaussian_priors import GaussianPrior
+from pymc_bpls.engine.rows.affine_rows import Block
+from pymc_bpls.engine.rows.reduced_rows import Coordinates, ReducedRows
+from pymc_bpls.engine.rows.separable_priors import SeparablePrior
 from pymc_bpls.errors import ApproximationError
 from pymc_bpls.model.table import Labeled
 

@@ -27,10 +27,10 @@ from pymc_bpls.approximations.replicates import Averages, average, standard_erro
 from pymc_bpls.approximations.tilted import ORDERS
 from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.threads import IN_TURN, for_matrices_of
-from pymc_bpls.engine.affine_rows import AffineRows, Block
 from pymc_bpls.engine.engine import Engine
-from pymc_bpls.engine.mode import Mode
-from pymc_bpls.engine.reduced_rows import Coordinates
+from pymc_bpls.engine.modes.mode import Mode
+from pymc_bpls.engine.rows.affine_rows import AffineRows, Block
+from pymc_bpls.engine.rows.reduced_rows import Coordinates
 from pymc_bpls.model.density import Density
 from pymc_bpls.model.structure import Structure
 from pymc_bpls.text.progress import stage

@@ -24,15 +24,15 @@ import scipy.linalg
 from pymc_bpls.approximations.anderson import Mixing
 from pymc_bpls.approximations.gaussian import Gaussian, trapezoid
 from pymc_bpls.approximations.predictive import antithetic_draws
-from pymc_bpls.engine import kernels
-from pymc_bpls.engine.affine_rows import Block
-from pymc_bpls.engine.batched_newton import Function
 from pymc_bpls.engine.engine import Engine
-from pymc_bpls.engine.gaussian_priors import GaussianPrior
-from pymc_bpls.engine.marginal_rows import MarginalRows, weighted_marginal
-from pymc_bpls.engine.mode import Mode
-from pymc_bpls.engine.reduced_rows import Coordinates, ReducedRows
-from pymc_bpls.engine.separable_priors import SeparablePrior
+from pymc_bpls.engine.modes.mode import Mode
+from pymc_bpls.engine.newton import kernels
+from pymc_bpls.engine.newton.batched_newton import Function
+from pymc_bpls.engine.priors.gaussian_priors import GaussianPrior
+from pymc_bpls.engine.rows.affine_rows import Block
+from pymc_bpls.engine.rows.marginal_rows import MarginalRows, weighted_marginal
+from pymc_bpls.engine.rows.reduced_rows import Coordinates, ReducedRows
+from pymc_bpls.engine.rows.separable_priors import SeparablePrior
 from pymc_bpls.errors import ApproximationError
 from pymc_bpls.model.structure import Rows, Structure
 from pymc_bpls.model.table import Labeled

@@ -13,8 +13,8 @@ from itertools import combinations
 import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-from pymc_bpls.engine.affine_rows import AffineRows, GaussianPrior
 from pymc_bpls.engine.engine import Engine
+from pymc_bpls.engine.rows.affine_rows import AffineRows, GaussianPrior
 from pymc_bpls.model.table import Labeled
 
 _PROBES, _NEAREST, _FARTHEST = 512, 0.1, 40.0

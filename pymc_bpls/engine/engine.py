@@ -12,16 +12,16 @@ from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.compiler import Compiler, Kernel
 from pymc_bpls.compute.memory import ask_memory
 from pymc_bpls.compute.threads import IN_TURN, for_matrices_of
-from pymc_bpls.engine import kernels
-from pymc_bpls.engine.affine_rows import AffineRows
-from pymc_bpls.engine.failures import Derivatives, unidentified
-from pymc_bpls.engine.hessian_check import Route
-from pymc_bpls.engine.marginal_rows import MarginalRows
-from pymc_bpls.engine.mode import Mode, find_mode
-from pymc_bpls.engine.objective import Objective, derivatives
-from pymc_bpls.engine.reduced_rows import Coordinates, ReducedRows, RowSpaces
-from pymc_bpls.engine.refits import Refits, Shared, refit_affine, refit_by_autodiff
-from pymc_bpls.engine.separable_priors import SeparablePrior, find_separable
+from pymc_bpls.engine.modes.failures import Derivatives, unidentified
+from pymc_bpls.engine.modes.hessian_check import Route
+from pymc_bpls.engine.modes.mode import Mode, find_mode
+from pymc_bpls.engine.modes.objective import Objective, derivatives
+from pymc_bpls.engine.modes.refits import Refits, Shared, refit_affine, refit_by_autodiff
+from pymc_bpls.engine.newton import kernels
+from pymc_bpls.engine.rows.affine_rows import AffineRows
+from pymc_bpls.engine.rows.marginal_rows import MarginalRows
+from pymc_bpls.engine.rows.reduced_rows import Coordinates, ReducedRows, RowSpaces
+from pymc_bpls.engine.rows.separable_priors import SeparablePrior, find_separable
 from pymc_bpls.errors import ModeError
 from pymc_bpls.model.density import Density
 from pymc_bpls.model.joint import joint_density

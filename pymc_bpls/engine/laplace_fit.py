@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_bpls.engine.local_gaussian import LocalGaussian
-from pymc_bpls.engine.mode import Mode, condition_number
+from pymc_bpls.engine.modes.local_gaussian import LocalGaussian
+from pymc_bpls.engine.modes.mode import Mode, condition_number
 from pymc_bpls.text.summary import Summary
 
 _SHOWN = 15

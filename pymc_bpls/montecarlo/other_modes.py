@@ -16,8 +16,8 @@ from scipy.special import logsumexp
 from pymc_bpls.compute.threads import for_matrices_of
 from pymc_bpls.engine.concavity import nonconcave_parameters
 from pymc_bpls.engine.engine import Engine
-from pymc_bpls.engine.failures import Derivatives
-from pymc_bpls.engine.mode import Mode, newton
+from pymc_bpls.engine.modes.failures import Derivatives
+from pymc_bpls.engine.modes.mode import Mode, newton
 from pymc_bpls.errors import ModeError
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.montecarlo.weighted import Weighted

@@ -18,7 +18,7 @@ from pymc_bpls.approximations.by_name import APPROXIMATIONS
 from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.arguments import check
 from pymc_bpls.engine.engine import Engine
-from pymc_bpls.engine.mode import Mode
+from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.errors import ApproximationError, BPLSError, CriterionError, ModeError
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.model.table import Labeled

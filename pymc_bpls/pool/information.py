@@ -32,7 +32,7 @@ import xarray as xr
 from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.approximations.predictive import antithetic_draws
 from pymc_bpls.engine.engine import Engine
-from pymc_bpls.engine.marginal_rows import MarginalRows
+from pymc_bpls.engine.rows.marginal_rows import MarginalRows
 from pymc_bpls.errors import ModelError
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.model.structure import Structure

@@ -24,7 +24,7 @@ from pymc_bpls.approximations import vi
 from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.approximations.predictive import antithetic_draws
 from pymc_bpls.engine.engine import Engine
-from pymc_bpls.engine.mode import Mode
+from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.montecarlo.nuts import sample

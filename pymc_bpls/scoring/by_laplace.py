@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from pymc_bpls.engine.mode import Mode
+from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.scoring.criteria import ABSOLUTE, TERMS, Criterion

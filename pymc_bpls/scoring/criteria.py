@@ -37,7 +37,7 @@ import xarray as xr
 from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.approximations.predictive import Predictive
 from pymc_bpls.approximations.replicates import Averages, standard_error
-from pymc_bpls.engine.mode import Mode
+from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.errors import CriterionError
 
 TERMS = ("log_lik_labeled", "log_lik_pseudo", "log_prior", "log_det")

@@ -9,7 +9,7 @@ from pymc_bpls.approximations.by_name import APPROXIMATIONS
 from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.approximations.predictive import Predictive
 from pymc_bpls.engine.engine import Engine
-from pymc_bpls.engine.mode import Mode
+from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.scoring.settings import LAPLACE
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from pymc_bpls.engine.mode import Mode
+from pymc_bpls.engine.modes.mode import Mode
 
 
 def invented_information(mode: Mode, supervised: Mode) -> float:

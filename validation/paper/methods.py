@@ -6,7 +6,7 @@ import numpy as np
 import scipy.linalg
 from scipy.special import expit, log_expit
 
-from pymc_bpls.engine.mode import Mode
+from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.rules.label_rules import find_rule
 from pymc_bpls.scoring.criteria import FITTED, LAPLACE, Criterion, FitCriterion
 from pymc_bpls.scoring.settings import Settings

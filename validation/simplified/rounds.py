@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_bpls.approximations.predictive import Predictive
 from pymc_bpls.engine.engine import Engine
-from pymc_bpls.engine.mode import Mode
+from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.rules.ranking import best_first
 from validation.study.laplace import expand

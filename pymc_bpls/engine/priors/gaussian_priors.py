@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_bpls.engine.precisions import Dense, Diagonal, Part, Precision
+from pymc_bpls.engine.priors.precisions import Dense, Diagonal, Part, Precision
 
 _FAR = 10.0
 _LARGEST_BORDER = 64

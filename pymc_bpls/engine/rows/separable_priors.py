@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_bpls.engine.affine_rows import AffineRows
-from pymc_bpls.engine.gaussian_priors import GaussianPrior
-from pymc_bpls.engine.precisions import Precision
+from pymc_bpls.engine.priors.gaussian_priors import GaussianPrior
+from pymc_bpls.engine.priors.precisions import Precision
+from pymc_bpls.engine.rows.affine_rows import AffineRows
 
 _TRIED = np.array([-50.0, -7.0, -2.5, -0.3, 0.6, 3.0, 20.0])
 _SPREADS = (0.5, 1.0, 2.0, 5.0, 20.0)

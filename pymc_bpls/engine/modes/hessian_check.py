@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_bpls.engine.failures import Derivatives
+from pymc_bpls.engine.modes.failures import Derivatives
 from pymc_bpls.errors import ModelError
 
 

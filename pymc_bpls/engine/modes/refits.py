@@ -18,11 +18,11 @@ from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.compute.memory import ask_memory
 from pymc_bpls.compute.threads import IN_TURN
-from pymc_bpls.engine import kernels
-from pymc_bpls.engine.affine_rows import AffineRows
-from pymc_bpls.engine.chords import Start, refit_chunk
-from pymc_bpls.engine.mode import Mode
-from pymc_bpls.engine.objective import Objective
+from pymc_bpls.engine.modes.chords import Start, refit_chunk
+from pymc_bpls.engine.modes.mode import Mode
+from pymc_bpls.engine.modes.objective import Objective
+from pymc_bpls.engine.newton import kernels
+from pymc_bpls.engine.rows.affine_rows import AffineRows
 from pymc_bpls.model.density import Density
 from pymc_bpls.model.table import Labeled
 from pymc_bpls.text.progress import stage

@@ -15,11 +15,11 @@ import numpy as np
 
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.compute.threads import for_matrices_of
-from pymc_bpls.engine.affine_rows import AffineRows, Block, RowDerivatives
-from pymc_bpls.engine.gaussian_priors import GaussianPrior
-from pymc_bpls.engine.loadings import Loadings
-from pymc_bpls.engine.precisions import Diagonal, Precision
-from pymc_bpls.engine.row_space import RowSpace, residuals
+from pymc_bpls.engine.priors.gaussian_priors import GaussianPrior
+from pymc_bpls.engine.priors.precisions import Diagonal, Precision
+from pymc_bpls.engine.rows.affine_rows import AffineRows, Block, RowDerivatives
+from pymc_bpls.engine.rows.loadings import Loadings
+from pymc_bpls.engine.rows.row_space import RowSpace, residuals
 from pymc_bpls.model.affine_maps import AffineMap
 from pymc_bpls.model.density import Density
 from pymc_bpls.model.table import Labeled

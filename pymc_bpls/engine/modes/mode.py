@@ -13,10 +13,10 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from pymc_bpls.engine.failures import Derivatives, Failure, Rejection, explain
-from pymc_bpls.engine.local_gaussian import LocalGaussian
-from pymc_bpls.engine.reduced_rows import ReducedRows
-from pymc_bpls.engine.verification import ROUNDED_DECREMENT, converged, well_conditioned
+from pymc_bpls.engine.modes.failures import Derivatives, Failure, Rejection, explain
+from pymc_bpls.engine.modes.local_gaussian import LocalGaussian
+from pymc_bpls.engine.newton.verification import ROUNDED_DECREMENT, converged, well_conditioned
+from pymc_bpls.engine.rows.reduced_rows import ReducedRows
 from pymc_bpls.errors import ModeError
 
 _MOST_STEPS = 200

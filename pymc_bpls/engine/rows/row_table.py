@@ -35,7 +35,7 @@ class RowTable:
     --------
     >>> import numpy as np
     >>> from scipy.special import expit, log_expit
-    >>> from pymc_bpls.engine.row_table import RowTable
+    >>> from pymc_bpls.engine.rows.row_table import RowTable
     >>> def exact(f, code):
     ...     return log_expit(f), expit(-f), -expit(f) * expit(-f)
     >>> table = RowTable.of(exact, classes=1)

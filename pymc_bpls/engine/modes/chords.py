@@ -18,10 +18,10 @@ import numpy as np
 import scipy.linalg
 
 from pymc_bpls.compute.threads import one_thread_each, side_by_side
-from pymc_bpls.engine.affine_rows import Block
-from pymc_bpls.engine.objective import Objective, Point
-from pymc_bpls.engine.reduced_rows import Coordinates
-from pymc_bpls.engine.verification import DECREMENT, converged, well_conditioned
+from pymc_bpls.engine.modes.objective import Objective, Point
+from pymc_bpls.engine.newton.verification import DECREMENT, converged, well_conditioned
+from pymc_bpls.engine.rows.affine_rows import Block
+from pymc_bpls.engine.rows.reduced_rows import Coordinates
 
 _FEWEST_CHORDS, _CHORDS_A_COORDINATE = 10, 0.125
 _OWN_CHORDS = 3

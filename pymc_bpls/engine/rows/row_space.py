@@ -17,8 +17,8 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from pymc_bpls.engine.gaussian_priors import GaussianPrior
-from pymc_bpls.engine.precisions import Diagonal, Precision, Whitening
+from pymc_bpls.engine.priors.gaussian_priors import GaussianPrior
+from pymc_bpls.engine.priors.precisions import Diagonal, Precision, Whitening
 
 _ROUNDING = 1e-12
 _FLOATS_AT_ONCE = 2**24
@@ -33,9 +33,9 @@ class RowSpace:
     Two rows of five features, coefficients with standard deviation 2, and a row beside them:
 
     >>> import numpy as np
-    >>> from pymc_bpls.engine.gaussian_priors import GaussianPrior
-    >>> from pymc_bpls.engine.precisions import Precision
-    >>> from pymc_bpls.engine.row_space import RowSpace, residuals
+    >>> from pymc_bpls.engine.priors.gaussian_priors import GaussianPrior
+    >>> from pymc_bpls.engine.priors.precisions import Precision
+    >>> from pymc_bpls.engine.rows.row_space import RowSpace, residuals
     >>> X = np.random.default_rng(0).normal(size=(3, 1, 5))
     >>> prior = GaussianPrior(np.zeros(5), 0.0, np.zeros(5), Precision.of_matrix(np.eye(5) / 4))
     >>> space = RowSpace.spanned_by(prior, X[:2])

@@ -11,10 +11,10 @@ import numpy as np
 from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.compiler import Compiler, Kernel
 from pymc_bpls.compute.threads import IN_TURN
-from pymc_bpls.engine import kernels
-from pymc_bpls.engine.design import Design
-from pymc_bpls.engine.gaussian_priors import GaussianPrior, find_gaussian_prior
-from pymc_bpls.engine.row_table import RowTable
+from pymc_bpls.engine.newton import kernels
+from pymc_bpls.engine.priors.gaussian_priors import GaussianPrior, find_gaussian_prior
+from pymc_bpls.engine.rows.design import Design
+from pymc_bpls.engine.rows.row_table import RowTable
 from pymc_bpls.model.affine_maps import AffineMap
 from pymc_bpls.model.density import Density
 from pymc_bpls.model.table import Labeled

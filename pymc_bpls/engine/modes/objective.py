@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pymc_bpls.engine.affine_rows import Block, RowDerivatives
-from pymc_bpls.engine.reduced_rows import Coordinates
+from pymc_bpls.engine.rows.affine_rows import Block, RowDerivatives
+from pymc_bpls.engine.rows.reduced_rows import Coordinates
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from threading import Lock
 
 import numpy as np
 
-from pymc_bpls.engine.design import Design
-from pymc_bpls.engine.row_space import RowSpace
+from pymc_bpls.engine.rows.design import Design
+from pymc_bpls.engine.rows.row_space import RowSpace
 
 
 @dataclass

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from pymc_bpls.engine.row_space import RowSpace, residuals
+from pymc_bpls.engine.rows.row_space import RowSpace, residuals
 
 
 @dataclass(frozen=True)

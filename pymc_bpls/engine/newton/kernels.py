@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from pymc_bpls.engine.batched_newton import Function, maximise, with_derivatives
+from pymc_bpls.engine.newton.batched_newton import Function, maximise, with_derivatives
 from pymc_bpls.model.structure import Rows, Structure
 
 _THETAS_AT_ONCE = 256

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from pymc_bpls.engine.verification import converged, well_conditioned
+from pymc_bpls.engine.newton.verification import converged, well_conditioned
 
 _MOST_STEPS = 60
 _HALVINGS = 12

@@ -1,0 +1,1 @@
+"""Verified modes and refits of every candidate, and why there is none."""
