@@ -21,10 +21,10 @@ from pymc_bpls.errors import (
     RowError,
     SizeError,
 )
-from pymc_bpls.model.index import read_index
-from pymc_bpls.model.labels import encode_labels
+from pymc_bpls.model.data.index import read_index
+from pymc_bpls.model.data.labels import encode_labels
+from pymc_bpls.model.data.storing import save
 from pymc_bpls.model.prior_sets import prior_set
-from pymc_bpls.model.storing import save
 from pymc_bpls.modelset import ModelSet
 from pymc_bpls.pool.information import Information
 from pymc_bpls.rules.label_rules import CombiningRule, DrawingRule, Hurwicz, LabelRule, Weighing

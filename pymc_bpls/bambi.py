@@ -15,13 +15,13 @@ from pytensor.graph.traversal import ancestors
 from pytensor.sparse import SparseTensorType
 
 from pymc_bpls.errors import LabelError, ModelError, RowError
+from pymc_bpls.model.data.index import as_index, is_one_value
+from pymc_bpls.model.data.labels import KNOWN
+from pymc_bpls.model.data.table import candidate_mask
 from pymc_bpls.model.density import Parameters, held_constant
-from pymc_bpls.model.index import as_index, is_one_value
-from pymc_bpls.model.jaxify import jaxify
-from pymc_bpls.model.labels import KNOWN
+from pymc_bpls.model.graphs.jaxify import jaxify
+from pymc_bpls.model.graphs.slicing import remake
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.model.slicing import remake
-from pymc_bpls.model.table import candidate_mask
 
 _ROWS, _GROUPS = "__obs__", "__factor_dim"  # ends of the names of Bambi's dims
 

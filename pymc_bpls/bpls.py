@@ -16,10 +16,10 @@ from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.laplace_fit import LaplaceFit, as_fit
 from pymc_bpls.errors import CriterionError, ModelError, warn
-from pymc_bpls.model.index import is_list_of_rows
+from pymc_bpls.model.data.index import is_list_of_rows
+from pymc_bpls.model.data.table import check_classes
 from pymc_bpls.model.prior_sets import Variant
 from pymc_bpls.model.problem import declare
-from pymc_bpls.model.table import check_classes
 from pymc_bpls.montecarlo.other_modes import NOT_LOOKED_FOR, Search, find_modes
 from pymc_bpls.pool.information import Information, find_information
 from pymc_bpls.pool.marginalize import marginalize

@@ -21,9 +21,9 @@ from pymc_bpls.audit.track import read_track
 from pymc_bpls.audit.truth import candidate_of, labels_of, read_exact
 from pymc_bpls.compute.memory import refused_when_exhausted
 from pymc_bpls.errors import ApproximationError, CriterionError, ModeError, RowError
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.density import Parameters
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.model.table import Labeled
 from pymc_bpls.montecarlo.references import find_method
 from pymc_bpls.rules.label_rules import LabelRule, find_rule
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion

@@ -9,7 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from pymc_bpls.errors import CriterionError
-from pymc_bpls.model.index import read_index
+from pymc_bpls.model.data.index import read_index
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.scoring.criteria import LAPLACE
 from pymc_bpls.scoring.results import own_error

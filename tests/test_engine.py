@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from pymc_bpls.engine.newton.verification import converged, well_conditioned
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.data.table import Labeled
 
 THETA = np.random.default_rng(5).normal(size=(3, 2))
 

@@ -13,7 +13,7 @@ import xarray as xr
 
 import pymc_bpls as bpls
 from pymc_bpls.errors import CriterionError, LabelError, RowError
-from pymc_bpls.model.index import RESERVED, RowNames
+from pymc_bpls.model.data.index import RESERVED, RowNames
 from pymc_bpls.text.literals import read as read_literal
 from pymc_bpls.text.literals import write
 

@@ -14,7 +14,7 @@ from scipy.special import log_softmax, logsumexp, softmax
 from scipy.stats import norm
 
 import pymc_bpls as bpls
-from pymc_bpls.model.table import Unlabeled
+from pymc_bpls.model.data.table import Unlabeled
 from pymc_bpls.montecarlo.nuts import weighted_model
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is a Beta-Binomial of one trial:pymc_bpls.BPLSWarning")

@@ -11,7 +11,7 @@ import reference
 from scipy.special import log_expit
 from sklearn.linear_model import LogisticRegression
 
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.selftraining.held_out import HeldOut
 from validation.paper import __main__ as command
 from validation.paper import methods, original

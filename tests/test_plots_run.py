@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 import pymc_bpls as bpls
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.plots.decision import _with_label
 from pymc_bpls.plots.panels import COLOURS, class_colours
 

@@ -8,7 +8,7 @@ import scipy.integrate
 import xarray as xr
 from scipy.special import log_expit, log_softmax, logsumexp
 
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.data.table import Labeled
 from validation.remainder import measure as measurements
 from validation.remainder.__main__ import RESULTS
 from validation.remainder.cases import SIZES, cases

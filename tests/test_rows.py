@@ -12,7 +12,7 @@ from reference import logistic
 
 import pymc_bpls as bpls
 from pymc_bpls import ModelError, RowError
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.scoring.scorer import score_pool
 from pymc_bpls.scoring.settings import find_settings
 

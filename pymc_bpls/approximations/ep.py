@@ -32,7 +32,7 @@ from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.engine.rows.reduced_rows import ReducedRows
 from pymc_bpls.errors import ApproximationError
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.data.table import Labeled
 
 _TOLERANCE, TO_RANK = 1e-7, 2e-6
 _WORSE = 2.0

@@ -14,7 +14,7 @@ from pymc_bpls.engine.rows.affine_rows import Block
 from pymc_bpls.engine.rows.reduced_rows import Coordinates, ReducedRows
 from pymc_bpls.engine.rows.separable_priors import SeparablePrior
 from pymc_bpls.errors import ApproximationError
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.data.table import Labeled
 
 
 @dataclass(frozen=True)

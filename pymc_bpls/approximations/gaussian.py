@@ -20,7 +20,7 @@ from pymc_bpls.compute.threads import side_by_side
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.engine.rows.reduced_rows import ReducedRows
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.data.table import Labeled
 
 _AT_ONCE = 1024
 

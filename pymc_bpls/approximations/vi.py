@@ -34,8 +34,8 @@ from pymc_bpls.engine.rows.marginal_rows import MarginalRows, weighted_marginal
 from pymc_bpls.engine.rows.reduced_rows import Coordinates, ReducedRows
 from pymc_bpls.engine.rows.separable_priors import SeparablePrior
 from pymc_bpls.errors import ApproximationError
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.structure import Rows, Structure
-from pymc_bpls.model.table import Labeled
 
 _NODES, _HALF_WIDTH = (161, 321, 641, 1281, 2561, 5121), 8.5
 _MOST_STEPS = 500

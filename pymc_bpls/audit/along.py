@@ -16,7 +16,7 @@ from pymc_bpls.audit.forms import Form
 from pymc_bpls.audit.report import Audit, Report
 from pymc_bpls.audit.steps import audit_step
 from pymc_bpls.audit.track import Track
-from pymc_bpls.model.storing import as_tree
+from pymc_bpls.model.data.storing import as_tree
 from pymc_bpls.montecarlo.references import Method
 from pymc_bpls.selftraining.run import Run
 from pymc_bpls.selftraining.saved_run import history_dataset

@@ -17,7 +17,7 @@ from pymc_bpls.audit.report import Audit
 from pymc_bpls.audit.sentences import say_criterion, say_diagnostic, say_nothing_compared, say_simplified, say_verdict
 from pymc_bpls.audit.truth import Truth
 from pymc_bpls.errors import BPLSError, BPLSWarning, CriterionError, ModeError
-from pymc_bpls.model.storing import as_tree
+from pymc_bpls.model.data.storing import as_tree
 from pymc_bpls.montecarlo.psis import integrand_ks
 from pymc_bpls.rules.label_rules import Options
 from pymc_bpls.rules.ranking import TIED, best_first, kendall, ranks

@@ -12,7 +12,7 @@ import pandas as pd
 import xarray as xr
 
 from pymc_bpls.audit.sentences import say_left_out
-from pymc_bpls.model.storing import save
+from pymc_bpls.model.data.storing import save
 from pymc_bpls.text.attributes import strings
 from pymc_bpls.text.numbers import plus_minus, with_interval
 from pymc_bpls.text.summary import Summary

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_bpls.errors import CriterionError
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.rules.label_rules import LabelRule
 from pymc_bpls.scoring.scorer import Scorer
 from pymc_bpls.scoring.settings import Settings, find_settings

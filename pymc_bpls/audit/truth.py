@@ -12,7 +12,7 @@ import xarray as xr
 
 from pymc_bpls.audit.sentences import GIVEN
 from pymc_bpls.errors import CriterionError, RowError
-from pymc_bpls.model.index import find_rows
+from pymc_bpls.model.data.index import find_rows
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.montecarlo.averages import batch_error
 from pymc_bpls.montecarlo.nuts import LEAST_ESS

@@ -10,8 +10,8 @@ import numpy as np
 
 from pymc_bpls.arguments import check
 from pymc_bpls.errors import CriterionError, RowError
+from pymc_bpls.model.data.table import Table
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.model.table import Table
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.rows.affine_rows import AffineRows, GaussianPrior
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.data.table import Labeled
 
 _PROBES, _NEAREST, _FARTHEST = 512, 0.1, 40.0
 _MOST_FIXED = 2

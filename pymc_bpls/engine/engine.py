@@ -23,9 +23,9 @@ from pymc_bpls.engine.rows.marginal_rows import MarginalRows
 from pymc_bpls.engine.rows.reduced_rows import Coordinates, ReducedRows, RowSpaces
 from pymc_bpls.engine.rows.separable_priors import SeparablePrior, find_separable
 from pymc_bpls.errors import ModeError
+from pymc_bpls.model.data.table import Labeled, Unlabeled
 from pymc_bpls.model.density import Density
 from pymc_bpls.model.joint import joint_density
-from pymc_bpls.model.table import Labeled, Unlabeled
 from pymc_bpls.text.progress import stage
 
 CHUNK_BYTES = 256 * 2**20

@@ -21,13 +21,14 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_bpls.compute.library import CONSTRAINTS, LIBRARY, Graphs
 from pymc_bpls.errors import ModelError, RowError
-from pymc_bpls.model.affine_maps import find_affine_map
-from pymc_bpls.model.jaxify import NoJaxVersionError, jaxify
-from pymc_bpls.model.labels import Classes
-from pymc_bpls.model.parameter_checks import ParameterChecks
-from pymc_bpls.model.refusals import draws, refuse_random_numbers
-from pymc_bpls.model.row_functions import TableCheck, refuse_sums, verified_row
-from pymc_bpls.model.slicing import (
+from pymc_bpls.model.data.labels import Classes
+from pymc_bpls.model.data.storing import free_name, store, with_note
+from pymc_bpls.model.data.table import Labeled
+from pymc_bpls.model.graphs.affine_maps import find_affine_map
+from pymc_bpls.model.graphs.jaxify import NoJaxVersionError, jaxify
+from pymc_bpls.model.graphs.parameter_checks import ParameterChecks
+from pymc_bpls.model.graphs.row_functions import TableCheck, refuse_sums, verified_row
+from pymc_bpls.model.graphs.slicing import (
     RowGraph,
     Source,
     constant,
@@ -37,10 +38,9 @@ from pymc_bpls.model.slicing import (
     remake,
     table_graph,
 )
-from pymc_bpls.model.storing import free_name, store, with_note
+from pymc_bpls.model.graphs.subtables import SubTables, find_subtables
+from pymc_bpls.model.refusals import draws, refuse_random_numbers
 from pymc_bpls.model.structure import Rows, Structure
-from pymc_bpls.model.subtables import SubTables, find_subtables
-from pymc_bpls.model.table import Labeled
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import numpy as np
 from pytensor.graph.traversal import ancestors
 
 from pymc_bpls.model.density import Parameters, held_constant
-from pymc_bpls.model.jaxify import jaxify
+from pymc_bpls.model.graphs.jaxify import jaxify
+from pymc_bpls.model.graphs.slicing import remake
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.model.slicing import remake
 
 
 def deterministics(problem: Problem) -> Parameters:

@@ -11,9 +11,9 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors, io_toposort
 
 from pymc_bpls.errors import RowError
-from pymc_bpls.model.indexing import GATHERS, SCATTERS, array_indices
+from pymc_bpls.model.graphs.indexing import GATHERS, SCATTERS, array_indices
+from pymc_bpls.model.graphs.slicing import Source, depends, evaluate, remake
 from pymc_bpls.model.refusals import draws
-from pymc_bpls.model.slicing import Source, depends, evaluate, remake
 
 _SHOWN = 5
 _FEW = 2  # indices that count from the end beside others that do not, as in a[[0, -1]]

@@ -21,10 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from pymc_bpls.compute.library import Store
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.density import Density
+from pymc_bpls.model.graphs.subtables import SubTables
 from pymc_bpls.model.structure import Rows, Structure
-from pymc_bpls.model.subtables import SubTables
-from pymc_bpls.model.table import Labeled
 
 
 class Beside(NamedTuple):

@@ -17,7 +17,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_bpls.model.density import held_constant
-from pymc_bpls.model.slicing import PLAIN, Source, remake
+from pymc_bpls.model.graphs.slicing import PLAIN, Source, remake
 
 
 def _normal(mean: Any, covariance: Any) -> Any:

@@ -24,8 +24,8 @@ from pymc.distributions.transforms import log as log_transform
 from pytensor.graph.basic import Variable
 
 from pymc_bpls.errors import ModelError
+from pymc_bpls.model.graphs.slicing import remake
 from pymc_bpls.model.refusals import IMPROPER
-from pymc_bpls.model.slicing import remake
 
 
 @dataclass(frozen=True)

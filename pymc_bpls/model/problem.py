@@ -18,16 +18,9 @@ from pytensor.graph.basic import Variable
 
 from pymc_bpls.compute.precision import require_double
 from pymc_bpls.errors import BPLSError, LabelError, ModelError, RowError
-from pymc_bpls.model.density import Density, hierarchical, label_root, make_density, make_source, split_terms
-from pymc_bpls.model.groups import check_groups, check_groups_of_priors
-from pymc_bpls.model.index import check_order, find_rows
-from pymc_bpls.model.labels import Classes, as_labels, find_classes, is_probability
-from pymc_bpls.model.marginals import find_marginal
-from pymc_bpls.model.parameter_checks import ParameterChecks
-from pymc_bpls.model.prior_sets import Variant
-from pymc_bpls.model.refusals import IMPROPER, check_likelihood, check_model, check_target, find_target
-from pymc_bpls.model.slicing import PLAIN, Source, evaluate, table_graph
-from pymc_bpls.model.table import (
+from pymc_bpls.model.data.index import check_order, find_rows
+from pymc_bpls.model.data.labels import Classes, as_labels, find_classes, is_probability
+from pymc_bpls.model.data.table import (
     Labeled,
     Pool,
     Table,
@@ -38,6 +31,13 @@ from pymc_bpls.model.table import (
     read_pool,
     row_names,
 )
+from pymc_bpls.model.density import Density, hierarchical, label_root, make_density, make_source, split_terms
+from pymc_bpls.model.graphs.parameter_checks import ParameterChecks
+from pymc_bpls.model.graphs.slicing import PLAIN, Source, evaluate, table_graph
+from pymc_bpls.model.groups import check_groups, check_groups_of_priors
+from pymc_bpls.model.marginals import find_marginal
+from pymc_bpls.model.prior_sets import Variant
+from pymc_bpls.model.refusals import IMPROPER, check_likelihood, check_model, check_target, find_target
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pymc_bpls.compute.library import Store
-from pymc_bpls.model.affine_maps import AffineMap
+from pymc_bpls.model.graphs.affine_maps import AffineMap
 
 
 class Rows(NamedTuple):

@@ -6,7 +6,7 @@ import numpy as np
 
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.errors import ApproximationError
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.montecarlo.bridge import LogRatio, Proposal, bridge
 from pymc_bpls.montecarlo.psis import log_densities
 

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pymc_bpls.engine.engine import Engine
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.structure import Rows, Structure
-from pymc_bpls.model.table import Labeled
 from pymc_bpls.montecarlo.weighted import Weighted
 from pymc_bpls.text.progress import stage
 

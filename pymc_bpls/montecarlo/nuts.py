@@ -21,11 +21,11 @@ import pytensor.tensor as pt
 import xarray as xr
 
 from pymc_bpls.errors import BPLSError
+from pymc_bpls.model.data.storing import free_name
+from pymc_bpls.model.data.table import Labeled, Unlabeled
 from pymc_bpls.model.density import Parameters, held_constant
+from pymc_bpls.model.graphs.slicing import remake, rows_graph, table_graph
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.model.slicing import remake, rows_graph, table_graph
-from pymc_bpls.model.storing import free_name
-from pymc_bpls.model.table import Labeled, Unlabeled
 from pymc_bpls.montecarlo.diagnostics import effective_size, r_hat
 from pymc_bpls.text.progress import is_shown, stage
 

@@ -19,7 +19,7 @@ from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.failures import Derivatives
 from pymc_bpls.engine.modes.mode import Mode, newton
 from pymc_bpls.errors import ModeError
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.montecarlo.weighted import Weighted
 from pymc_bpls.text.progress import stage
 

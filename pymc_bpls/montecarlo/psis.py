@@ -19,7 +19,7 @@ from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.threads import IN_TURN
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.errors import ApproximationError
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.montecarlo.bridge import LogRatio, Proposal
 from pymc_bpls.montecarlo.diagnostics import pareto_smoothed
 from pymc_bpls.montecarlo.pareto import GOOD_K, tail_ks, tail_size

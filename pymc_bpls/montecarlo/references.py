@@ -20,8 +20,8 @@ from pymc_bpls.arguments import check
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.errors import ApproximationError, BPLSError, CriterionError, ModeError
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.model.table import Labeled
 from pymc_bpls.montecarlo.bridge import LogRatio
 from pymc_bpls.montecarlo.constants import log_normaliser, log_ratio
 from pymc_bpls.montecarlo.moves import moved

@@ -16,7 +16,7 @@ import numpy as np
 
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.errors import ApproximationError, BPLSError
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.montecarlo.averages import Averages, apart, average, mirrored, unseen
 from pymc_bpls.montecarlo.bridge import LogRatio
 from pymc_bpls.montecarlo.pareto import GOOD_K

@@ -14,7 +14,7 @@ from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize, to_r
 from matplotlib.patheffects import withStroke
 
 from pymc_bpls.errors import CriterionError, LabelError, RowError
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.plots.panels import FONT, MARKERS, class_colours, legend_above, panels, tidy
 from pymc_bpls.scoring.fitted import Fitted
 from pymc_bpls.selector import PseudoLabelSelector

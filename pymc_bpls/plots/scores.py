@@ -10,7 +10,7 @@ import xarray as xr
 from matplotlib.ticker import MaxNLocator
 
 from pymc_bpls.errors import CriterionError
-from pymc_bpls.model.index import read_index
+from pymc_bpls.model.data.index import read_index
 from pymc_bpls.plots.panels import (
     COLOURS,
     GREEN,

@@ -34,9 +34,9 @@ from pymc_bpls.approximations.predictive import antithetic_draws
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.rows.marginal_rows import MarginalRows
 from pymc_bpls.errors import ModelError
+from pymc_bpls.model.data.table import Unlabeled
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.model.structure import Structure
-from pymc_bpls.model.table import Unlabeled
 from pymc_bpls.scoring.fitted import ModelFit
 from pymc_bpls.text.summary import Summary
 

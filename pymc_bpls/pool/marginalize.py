@@ -10,9 +10,9 @@ import numpy as np
 import xarray as xr
 
 from pymc_bpls.errors import ModelError, RowError
+from pymc_bpls.model.data.storing import as_tree
+from pymc_bpls.model.data.table import Unlabeled
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.model.storing import as_tree
-from pymc_bpls.model.table import Unlabeled
 from pymc_bpls.montecarlo.nuts import named_draws
 from pymc_bpls.pool.information import find_information
 from pymc_bpls.pool.posterior import FITS, Posterior, Target, find_target

@@ -11,7 +11,7 @@ from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.errors import ModeError
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.montecarlo.other_modes import Search
 from pymc_bpls.text.progress import stage
 

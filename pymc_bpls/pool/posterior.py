@@ -25,8 +25,8 @@ from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.approximations.predictive import antithetic_draws
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.mode import Mode
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.model.table import Labeled
 from pymc_bpls.montecarlo.nuts import sample
 from pymc_bpls.montecarlo.other_modes import Search, missed_modes
 from pymc_bpls.montecarlo.pareto import GOOD_K

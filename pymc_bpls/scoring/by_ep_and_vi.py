@@ -18,7 +18,7 @@ from pymc_bpls.approximations.replicates import Averages
 from pymc_bpls.compute.threads import for_matrices_of
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.errors import warn
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.montecarlo.bridge import LogRatio
 from pymc_bpls.montecarlo.pareto import GOOD_K
 from pymc_bpls.montecarlo.psis import log_evidence, log_evidence_by_t

@@ -17,8 +17,8 @@ from pymc_bpls.approximations.predictive import Predictive
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.errors import CriterionError
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.density import Density
-from pymc_bpls.model.table import Labeled
 
 _REMEMBERED = 4
 

@@ -16,8 +16,8 @@ import numpy as np
 import xarray as xr
 
 from pymc_bpls.errors import CriterionError, warn
-from pymc_bpls.model.storing import as_tree
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.data.storing import as_tree
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.montecarlo.averages import exact_dataset
 from pymc_bpls.montecarlo.references import Method
 from pymc_bpls.rules.label_rules import Options

@@ -10,7 +10,7 @@ from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.approximations.predictive import Predictive
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.mode import Mode
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.scoring.settings import LAPLACE
 
 

@@ -13,8 +13,8 @@ import xarray as xr
 from pymc_bpls.approximations.automatic import order_for_all
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.errors import BPLSError, CriterionError, ModeError
+from pymc_bpls.model.data.table import Labeled, Table
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.model.table import Labeled, Table
 from pymc_bpls.montecarlo.averages import Averages
 from pymc_bpls.montecarlo.references import Method, Reference
 from pymc_bpls.montecarlo.tails import average_options, bad_averages

@@ -13,8 +13,8 @@ from pymc_bpls.approximations.by_name import APPROXIMATIONS
 from pymc_bpls.approximations.predictive import log_softmax
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.errors import CriterionError, ModeError
+from pymc_bpls.model.data.table import Labeled, Table
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.model.table import Labeled, Table
 from pymc_bpls.montecarlo.references import Method
 from pymc_bpls.montecarlo.tails import average_options, bad_averages
 from pymc_bpls.rules.label_rules import Options, Weighing

@@ -15,8 +15,8 @@ import xarray as xr
 from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.errors import ApproximationError, ModeError, warn
+from pymc_bpls.model.data.table import Labeled, Table
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.model.table import Labeled, Table
 from pymc_bpls.montecarlo.averages import Averages
 from pymc_bpls.montecarlo.bridge import LogRatio
 from pymc_bpls.montecarlo.references import Method

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from pymc_bpls.model.index import RowNames
+from pymc_bpls.model.data.index import RowNames
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.scoring.fitted import Fitted
 from pymc_bpls.scoring.scorer import Scorer, told_probabilities

@@ -23,7 +23,7 @@ from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.arguments import check
 from pymc_bpls.compute.memory import ask_memory
 from pymc_bpls.errors import CriterionError
-from pymc_bpls.model.storing import as_tree
+from pymc_bpls.model.data.storing import as_tree
 from pymc_bpls.rules.label_rules import DrawingRule, LabelRule
 from pymc_bpls.selftraining.ending import Ending
 from pymc_bpls.selftraining.invented import kullback_leibler

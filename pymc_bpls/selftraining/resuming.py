@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pymc_bpls.errors import CriterionError
-from pymc_bpls.model.labels import as_labels
+from pymc_bpls.model.data.labels import as_labels
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.rules.label_rules import LabelRule, find_rule
 from pymc_bpls.scoring.criteria import CRITERIA, Criterion, FitCriterion

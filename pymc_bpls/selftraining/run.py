@@ -14,8 +14,8 @@ from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.arguments import ARGUMENTS, check, require
 from pymc_bpls.compute.threads import for_matrices_of
 from pymc_bpls.errors import BPLSError, CriterionError, LabelError, RowError, warn
-from pymc_bpls.model.index import RowNames
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.data.index import RowNames
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.rules.label_rules import DrawingRule
 from pymc_bpls.scoring.fitted import Fitted
 from pymc_bpls.scoring.results import Scores, own_error, rank_pairs

@@ -27,11 +27,11 @@ import xarray as xr
 
 from pymc_bpls.approximations.gaussian import Gaussian, Sites
 from pymc_bpls.errors import BPLSError, CriterionError
+from pymc_bpls.model.data.index import RowNames, read_index
+from pymc_bpls.model.data.storing import as_tree
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.density import Parameters
-from pymc_bpls.model.index import RowNames, read_index
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.model.storing import as_tree
-from pymc_bpls.model.table import Labeled
 from pymc_bpls.scoring.scorer import Warm
 from pymc_bpls.selftraining.ending import Ending
 from pymc_bpls.selftraining.held_out import HeldOut

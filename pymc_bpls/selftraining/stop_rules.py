@@ -13,9 +13,9 @@ import xarray as xr
 
 from pymc_bpls.arguments import count, number, require
 from pymc_bpls.errors import CriterionError, LabelError, RowError
-from pymc_bpls.model.index import as_index
+from pymc_bpls.model.data.index import as_index
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.model.table import Labeled
 
 Stop = Callable[[xr.Dataset], str | None]
 

@@ -24,8 +24,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from pymc_bpls.approximations.predictive import Predictive
 from pymc_bpls.bpls import BPLS
 from pymc_bpls.errors import CriterionError, LabelError, ModelError, warn
+from pymc_bpls.model.data.labels import UNLABELED
 from pymc_bpls.model.density import NO_ROW
-from pymc_bpls.model.labels import UNLABELED
 from pymc_bpls.rules.label_rules import LabelRule
 from pymc_bpls.scoring.criteria import Criterion
 from pymc_bpls.scoring.scorer import fit_on, settled

@@ -13,7 +13,7 @@ from sklearn.model_selection import BaseCrossValidator, StratifiedGroupKFold
 from sklearn.utils import check_random_state, column_or_1d
 
 from pymc_bpls.errors import CriterionError, LabelError, RowError
-from pymc_bpls.model.labels import UNLABELED, encode_labels
+from pymc_bpls.model.data.labels import UNLABELED, encode_labels
 
 
 def read_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:

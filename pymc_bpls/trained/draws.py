@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.structure import Structure
-from pymc_bpls.model.table import Labeled
 from pymc_bpls.scoring.one_model import ModelScorer
 
 #: Draws so far, their mean, and the sum of their squared deviations.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from pymc_bpls.model.labels import UNLABELED
+from pymc_bpls.model.data.labels import UNLABELED
 from pymc_bpls.scoring.scorer import Scorer
 from pymc_bpls.trained.probabilities import class_probabilities
 from pymc_bpls.trained.result import Trained

@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from pymc_bpls.errors import CriterionError, RowError, warn
-from pymc_bpls.model.index import RowNames
+from pymc_bpls.model.data.index import RowNames
 from pymc_bpls.scoring.one_model import MAP, ModelScorer
 from pymc_bpls.scoring.scorer import Scorer, say_without_probabilities, told_probabilities
 from pymc_bpls.trained.draws import probabilities_over_draws

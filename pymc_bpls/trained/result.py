@@ -9,8 +9,8 @@ import numpy as np
 import xarray as xr
 
 from pymc_bpls.errors import CriterionError
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.model.table import Labeled
 from pymc_bpls.scoring.settings import LAPLACE
 from pymc_bpls.selftraining.replicates import replicates_of
 from pymc_bpls.selftraining.saved_run import REPLICATES, is_run, read_run

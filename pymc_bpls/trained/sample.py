@@ -26,9 +26,9 @@ from scipy.special import softmax
 from pymc_bpls.arguments import check
 from pymc_bpls.compute.memory import ask_memory
 from pymc_bpls.errors import CriterionError, warn
+from pymc_bpls.model.data.storing import as_tree, free_name
 from pymc_bpls.model.deterministics import deterministics
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.model.storing import as_tree, free_name
 from pymc_bpls.montecarlo.nuts import Draws, named_draws, sample
 from pymc_bpls.scoring.one_model import ModelScorer
 from pymc_bpls.scoring.settings import LAPLACE

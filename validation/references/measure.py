@@ -13,8 +13,8 @@ import xarray as xr
 import pymc_bpls as bpls
 from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.engine.engine import Engine
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.model.table import Labeled
 from pymc_bpls.montecarlo.nuts import Draws, diagnose, sample
 from pymc_bpls.montecarlo.references import Method, Psis, Reference, proposals, reference_by
 from pymc_bpls.rules.label_rules import find_rule

@@ -11,7 +11,7 @@ import numpy as np
 import pymc_bpls as bpls
 from pymc_bpls.approximations.predictive import Predictive
 from pymc_bpls.engine.engine import Engine
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.data.table import Labeled
 from validation.remainder.cases import ROWS, SIZES, Case
 from validation.remainder.quadrature import Rows, exact
 from validation.study.laplace import Laplace, expand

@@ -11,7 +11,7 @@ import numpy as np
 from pymc_bpls.approximations.predictive import Predictive
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.mode import Mode
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.rules.ranking import best_first
 from validation.study.laplace import expand
 from validation.study.splits import Split

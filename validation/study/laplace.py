@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_bpls.engine.engine import Engine
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.data.table import Labeled
 
 
 class Laplace(NamedTuple):

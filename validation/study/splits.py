@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.selftraining.held_out import HeldOut
 
 TEST_SHARE = 0.5

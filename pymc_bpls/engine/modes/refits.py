@@ -23,8 +23,8 @@ from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.engine.modes.objective import Objective
 from pymc_bpls.engine.newton import kernels
 from pymc_bpls.engine.rows.affine_rows import AffineRows
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.density import Density
-from pymc_bpls.model.table import Labeled
 from pymc_bpls.text.progress import stage
 
 _SMALLEST_CHUNK, _LARGEST_CHUNK = 32, 1024

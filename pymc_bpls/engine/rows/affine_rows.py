@@ -15,9 +15,9 @@ from pymc_bpls.engine.newton import kernels
 from pymc_bpls.engine.priors.gaussian_priors import GaussianPrior, find_gaussian_prior
 from pymc_bpls.engine.rows.design import Design
 from pymc_bpls.engine.rows.row_table import RowTable
-from pymc_bpls.model.affine_maps import AffineMap
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.density import Density
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.graphs.affine_maps import AffineMap
 
 _ROWS_AT_ONCE = 1024
 _DESIGN_BYTES = 2**28

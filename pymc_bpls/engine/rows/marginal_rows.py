@@ -16,9 +16,9 @@ from pymc_bpls.compute.chunks import map_rows, piece_length
 from pymc_bpls.compute.compiler import Compiler, Kernel
 from pymc_bpls.engine.newton import kernels
 from pymc_bpls.engine.newton.batched_newton import Function, with_derivatives
+from pymc_bpls.model.data.table import Unlabeled
 from pymc_bpls.model.density import Density
 from pymc_bpls.model.structure import Structure
-from pymc_bpls.model.table import Unlabeled
 
 _FEWEST, _MOST = 8, 1024
 _THETAS_AT_ONCE = 64

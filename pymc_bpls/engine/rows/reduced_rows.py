@@ -20,9 +20,9 @@ from pymc_bpls.engine.priors.precisions import Diagonal, Precision
 from pymc_bpls.engine.rows.affine_rows import AffineRows, Block, RowDerivatives
 from pymc_bpls.engine.rows.loadings import Loadings
 from pymc_bpls.engine.rows.row_space import RowSpace, residuals
-from pymc_bpls.model.affine_maps import AffineMap
+from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.density import Density
-from pymc_bpls.model.table import Labeled
+from pymc_bpls.model.graphs.affine_maps import AffineMap
 
 _REMEMBERED = 2
 _CHEAP = 64 * 2**20

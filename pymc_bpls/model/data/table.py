@@ -16,8 +16,8 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_bpls.errors import LabelError, RowError
-from pymc_bpls.model.index import RowNames, as_index, find_rows, is_list_of_rows, is_one_value
-from pymc_bpls.model.labels import UNLABELED
+from pymc_bpls.model.data.index import RowNames, as_index, find_rows, is_list_of_rows, is_one_value
+from pymc_bpls.model.data.labels import UNLABELED
 
 _SHOWN = 5
 _FEWEST_PADDED = 64

@@ -22,9 +22,9 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.tensor.elemwise import Elemwise
 
-from pymc_bpls.model.indexing import GATHERS
-from pymc_bpls.model.jaxify import jaxify
-from pymc_bpls.model.slicing import PLAIN, RowGraph, depends, remake
+from pymc_bpls.model.graphs.indexing import GATHERS
+from pymc_bpls.model.graphs.jaxify import jaxify
+from pymc_bpls.model.graphs.slicing import PLAIN, RowGraph, depends, remake
 
 MOST_PREDICTORS = 64
 _PAIRS = 4

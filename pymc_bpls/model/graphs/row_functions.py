@@ -20,10 +20,10 @@ from scipy.special import logsumexp
 
 from pymc_bpls.compute.library import ROWS, Graphs
 from pymc_bpls.errors import ModelError
-from pymc_bpls.model.jaxify import jaxify
-from pymc_bpls.model.labels import Classes
-from pymc_bpls.model.parameter_checks import ParameterChecks
-from pymc_bpls.model.slicing import PLAIN, RowGraph, Source, one_row_graphs
+from pymc_bpls.model.data.labels import Classes
+from pymc_bpls.model.graphs.jaxify import jaxify
+from pymc_bpls.model.graphs.parameter_checks import ParameterChecks
+from pymc_bpls.model.graphs.slicing import PLAIN, RowGraph, Source, one_row_graphs
 
 _CHECKED_ROWS = 24
 _READINGS = 8

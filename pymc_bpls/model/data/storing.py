@@ -189,7 +189,7 @@ def safe_name(name: Any, *, blanks: bool = True) -> str:
 
     Examples
     --------
-    >>> from pymc_bpls.model.storing import safe_name
+    >>> from pymc_bpls.model.data.storing import safe_name
     >>> safe_name("site/row"), safe_name(("a", 1)), safe_name("first name", blanks=False)
     ('site_row', 'a_1', 'first_name')
     """

@@ -20,7 +20,7 @@ from pytensor.scalar.math import Erfcx, Log1mexp, Softplus
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_bpls.errors import ModelError
-from pymc_bpls.model.indexing import SCATTERS
+from pymc_bpls.model.graphs.indexing import SCATTERS
 
 _TINY = np.finfo(float).tiny
 

@@ -27,8 +27,8 @@ from pytensor.tensor.basic import Alloc
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor
 
-from pymc_bpls.model.indexing import GATHERS, SCATTERS, array_indices, takes_every_row
-from pymc_bpls.model.parameter_checks import Condition, conditions_of, where_they_hold
+from pymc_bpls.model.graphs.indexing import GATHERS, SCATTERS, array_indices, takes_every_row
+from pymc_bpls.model.graphs.parameter_checks import Condition, conditions_of, where_they_hold
 
 PLAIN = Mode(linker="py", optimizer=None)
 _MOST_AMBIGUOUS = 5

@@ -26,9 +26,20 @@ from pytensor.tensor.subtensor import IncSubtensor, Subtensor
 
 from pymc_bpls.compute.library import Store
 from pymc_bpls.errors import BPLSError, ModelError
-from pymc_bpls.model.jaxify import jaxify
-from pymc_bpls.model.labels import Classes
-from pymc_bpls.model.slicing import PLAIN, Source, constant, evaluate, frontier, remake, table_graph, trailing, unchecked, wide
+from pymc_bpls.model.data.labels import Classes
+from pymc_bpls.model.graphs.jaxify import jaxify
+from pymc_bpls.model.graphs.slicing import (
+    PLAIN,
+    Source,
+    constant,
+    evaluate,
+    frontier,
+    remake,
+    table_graph,
+    trailing,
+    unchecked,
+    wide,
+)
 
 _ALONG_ROWS = (DimShuffle, Elemwise, SpecifyShape, Subtensor, IncSubtensor, Join)
 _CASES = 3

@@ -16,8 +16,8 @@ from pymc.distributions.custom import CustomDistRV
 from pytensor.graph.basic import Variable
 
 from pymc_bpls.errors import LabelError, ModelError, RowError
-from pymc_bpls.model.index import as_index
-from pymc_bpls.model.storing import store
+from pymc_bpls.model.data.index import as_index
+from pymc_bpls.model.data.storing import store
 
 UNLABELED = -1
 

@@ -16,7 +16,7 @@ import pandas as pd
 import xarray as xr
 
 from pymc_bpls.errors import RowError
-from pymc_bpls.model.storing import Stored, free_name, note_of, restore, safe_name, store, with_note
+from pymc_bpls.model.data.storing import Stored, free_name, note_of, restore, safe_name, store, with_note
 from pymc_bpls.text.literals import read, write
 
 _MANY = 5
