@@ -72,6 +72,10 @@ ARGUMENTS: dict[str, tuple[Predicate, str]] = {
     "draws": (count(1), "draws={value!r} is no number of draws. Give 1 or more."),
     "tune": (count(0), "tune={value!r} is no number of draws. Give 0 or more."),
     "chains": (count(1), "chains={value!r} is no number of chains. Give 1 or more."),
+    "executor": (
+        lambda value: value is None or callable(getattr(value, "submit", None)),
+        "executor={value!r} runs nothing. Give what has submit, as a ThreadPoolExecutor or a Dask client, or None.",
+    ),
     "other_modes": (flag, "other_modes={value!r} is neither True nor False. Give one of them."),
     "random_seed": (
         seeds,

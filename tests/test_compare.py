@@ -1,5 +1,8 @@
 """Runs of several criteria over several splits, and their paired differences."""
 
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -127,6 +130,24 @@ def test_ctrl_c_gives_the_splits_that_were_finished(known, splits):
 
 
 @pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: ThreadPoolExecutor(2), id="threads"),
+        pytest.param(
+            lambda: ProcessPoolExecutor(1, get_context("spawn")),
+            id="processes",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_splits_run_elsewhere_with_the_same_numbers(known, splits, found, make):
+    with make() as executor:
+        other = bpls.compare(known, CRITERIA, splits, rounds=3, random_seed=5, executor=executor, **QUIET)
+    times = ["seconds", "compiling"]
+    xr.testing.assert_allclose(other.drop_vars(times), found.drop_vars(times), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
     ("splits", "error", "message"),
     [
         (0, bpls.CriterionError, "splits=0 is no number of splits"),
@@ -150,6 +171,8 @@ def test_too_few_labels_to_judge_by_are_refused(table):
         bpls.compare(pls, ["random"], 3, **QUIET)
     with pytest.raises(bpls.CriterionError, match="test_share=1 is no share"):
         bpls.compare(pls, ["random"], 3, test_share=1, **QUIET)
+    with pytest.raises(bpls.CriterionError, match=r"executor=4 runs nothing\. Give what has submit"):
+        bpls.compare(pls, ["random"], 3, executor=4, **QUIET)
 
 
 def test_a_clear_gain_is_said_to_be_one():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -14,6 +15,7 @@ from pymc_bpls.arguments import check
 from pymc_bpls.audit.forms import Form, read_forms
 from pymc_bpls.comparison.differences import SUPERVISED, Estimate, bonferroni, with_differences
 from pymc_bpls.comparison.splits import Split, read_splits
+from pymc_bpls.compute.threads import IN_TURN, Executor, side_by_side
 from pymc_bpls.errors import ApproximationError, ModeError
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion
 from pymc_bpls.scoring.engines import refuse_weight
@@ -27,6 +29,7 @@ from pymc_bpls.selftraining.history import History
 from pymc_bpls.selftraining.replicates import check_drawing
 from pymc_bpls.selftraining.run import Plan, Run
 from pymc_bpls.selftraining.stop_rules import read_rules, rows_to_hold_out
+from pymc_bpls.text.progress import stage
 
 _MEASURES = ("accuracy", "log_score")
 _MOST = 2**31
@@ -56,6 +59,7 @@ def compare(
     class_balance: Any = None,
     pseudo_weight: float | Callable[[float], float] = 1.0,
     random_seed: int | np.random.Generator | None = None,
+    executor: Executor | None = None,
     progressbar: bool = True,
 ) -> xr.Dataset:
     """Train by several criteria on several splits, and compare the final models in pairs.
@@ -78,6 +82,9 @@ def compare(
         As in `self_train`.
     random_seed : int or numpy Generator, optional
         The runs of split s take `random_seed` + s.
+    executor : optional
+        Anything with `submit`, as those of `concurrent.futures` (processes by "spawn") or a Dask client: splits run side by
+        side there, with the same numbers. By default one after the other.
     progressbar : bool, default True
 
     Returns
@@ -118,7 +125,7 @@ def compare(
     >>> found["difference"].sel(measure="accuracy", against="supervised").sizes
     Frozen({'criterion': 2})
     """
-    check(random_seed=random_seed, rounds=rounds, batch_size=batch_size)
+    check(random_seed=random_seed, rounds=rounds, batch_size=batch_size, executor=executor)
     forms = read_forms(criteria, AUTO)
     rng = np.random.default_rng(random_seed)
     scorer, problem = pls.scorer, pls.scorer.problem
@@ -127,13 +134,13 @@ def compare(
     refuse_weight(problem.density, problem.name, pseudo_weight)
     how: dict[str, Any] = {"rounds": rounds, "batch_size": batch_size, "pseudo_weight": pseudo_weight}
     how |= {"stop": stop, "class_balance": class_balance, "labels": labels}
-    sizes = [len(split.candidates) for split in drawn]
-    most = len(forms) * sum(sizes if rounds is None else (min(size, rounds * batch_size) for size in sizes))
+    on_split = partial(_train_each, scorer, forms, how)
     finished: list[list[Outcome]] = []
-    with working(f"comparing {len(forms)} criteria in {len(drawn)} splits", progressbar, most) as tell:
+    with working(f"comparing {len(forms)} criteria in {len(drawn)} splits", progressbar, len(drawn)) as tell:
         try:
-            for split, seed in zip(drawn, seeds.tolist(), strict=True):
-                finished.append([_train(scorer, form, split, seed, how, tell) for form in forms])
+            for outcomes in side_by_side(on_split, zip(drawn, seeds.tolist(), strict=True), executor or IN_TURN):
+                finished.append(outcomes)
+                tell(1)
         except KeyboardInterrupt:
             if not finished:
                 raise
@@ -144,7 +151,12 @@ def compare(
     return found.assign_attrs(verdict=say_differences(found))
 
 
-def _train(scorer: Scorer, form: Form, split: Split, seed: int, how: Mapping[str, Any], tell: Callable[[int], None]) -> Outcome:
+def _train_each(scorer: Scorer, forms: Sequence[Form], how: Mapping[str, Any], drawn: tuple[Split, int]) -> list[Outcome]:
+    """A run of each criterion on a split with its seed."""
+    return [_train(scorer, form, *drawn, how) for form in forms]
+
+
+def _train(scorer: Scorer, form: Form, split: Split, seed: int, how: Mapping[str, Any]) -> Outcome:
     """One run on a split, as `self_train` does it; one that has no model to begin with is NaN, one that Ctrl-C ends is none."""
     test = HeldOut(split.test, scorer.problem.table.codes[split.test])
     scorer = scorer.with_table(split.table(scorer.problem.table))
@@ -160,7 +172,8 @@ def _train(scorer: Scorer, form: Form, split: Split, seed: int, how: Mapping[str
     run = Run(scorer, settled(scorer, asked, start), plan, start, problem.table.candidates, History())
     before, began = _compiled(scorer), perf_counter()
     try:
-        ending = run.go(tell)
+        with stage(f'"{form.label}", pseudo-labels') as tell:
+            ending = run.go(tell)
     except (ModeError, ApproximationError) as error:
         nothing = {name: np.array([np.nan]) for name in _MEASURES}
         return Outcome({"n_pseudo": np.zeros(1, dtype=int), **nothing}, Ending("refused", str(error)), 0, np.nan, np.nan)

@@ -25,6 +25,10 @@ class Store:
     seen: set[Any] = field(default_factory=set)
     tables: dict[str, Any] = field(default_factory=dict)
 
+    def __reduce__(self) -> Any:
+        """Another process compiles for itself."""
+        return Store, ()
+
 
 @dataclass(frozen=True)
 class Graphs:

@@ -11,6 +11,7 @@ from contextvars import ContextVar, copy_context
 from functools import cache
 from typing import Any, Protocol, TypeVar
 
+import cloudpickle
 from threadpoolctl import ThreadpoolController
 
 _SMALL = 512
@@ -55,7 +56,7 @@ def _threads() -> ThreadPoolExecutor:
 class _Task:
     """A function in the context in which the task was made, NumPy's `errstate` included; marked as being in a worker.
 
-    In another process, where contexts cannot go, it is that of the process.
+    In another process, where contexts cannot go, it is that of the process; functions go there by value, as PyMC's models can.
     """
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
@@ -67,7 +68,11 @@ class _Task:
         return self.context.run(self.function, piece)
 
     def __reduce__(self) -> Any:
-        return _Task, (self.function,)
+        return _received, (cloudpickle.dumps(self.function),)
+
+
+def _received(function: bytes) -> _Task:
+    return _Task(cloudpickle.loads(function))
 
 
 def side_by_side(

@@ -12,6 +12,7 @@ from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.compiler import Compiler, Kernel
 from pymc_bpls.compute.memory import ask_memory
 from pymc_bpls.compute.threads import IN_TURN, for_matrices_of
+from pymc_bpls.compute.travel import OfFields
 from pymc_bpls.engine.modes.failures import Derivatives, unidentified
 from pymc_bpls.engine.modes.hessian_check import Route
 from pymc_bpls.engine.modes.mode import Mode, find_mode
@@ -38,7 +39,7 @@ _FEWER_ROWS = "Label fewer rows, or leave out what makes rows depend on each oth
 
 
 @dataclass(frozen=True)
-class Engine:
+class Engine(OfFields):
     """Everything numerical about one model on one table, in its unconstrained parameters θ ∈ R^q.
 
     With row log-likelihoods ℓ_j(θ) = log p(y_j | x_j, θ), ℓ_D = Σ w_j ℓ_j over the rows of D, and the prior density π of θ with

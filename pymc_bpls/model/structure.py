@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pymc_bpls.compute.library import Store
+from pymc_bpls.compute.travel import OfFields
 from pymc_bpls.model.graphs.affine_maps import AffineMap
 
 
@@ -28,7 +29,7 @@ class Rows(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Structure:
+class Structure(OfFields):
     """`row(theta, label, *inputs)` is ℓ of one row, its inputs with leading dimension 1; `priors(theta)` the terms of log π.
 
     `class_values` stand for the class codes, `affine_map` gives the rows' linear predictors where they have few, and `store`

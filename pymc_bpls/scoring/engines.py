@@ -15,6 +15,7 @@ import numpy as np
 
 from pymc_bpls.approximations.predictive import Predictive
 from pymc_bpls.compute.compiler import Compiler
+from pymc_bpls.compute.travel import OfFields
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.model.data.table import Labeled
@@ -45,7 +46,7 @@ class Engines(Protocol):
 
 
 @dataclass(frozen=True)
-class OneEngine:
+class OneEngine(OfFields):
     """One engine for any D."""
 
     engine: Engine

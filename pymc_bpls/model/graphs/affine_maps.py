@@ -22,6 +22,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.tensor.elemwise import Elemwise
 
+from pymc_bpls.compute.travel import OfFields
 from pymc_bpls.model.graphs.indexing import GATHERS
 from pymc_bpls.model.graphs.jaxify import jaxify
 from pymc_bpls.model.graphs.slicing import PLAIN, RowGraph, depends, remake
@@ -35,7 +36,7 @@ _LARGEST = 1e100
 
 
 @dataclass(frozen=True)
-class AffineMap:
+class AffineMap(OfFields):
     """ℓ = `log_lik(eta, label, *some)`, η = `eta(theta, *rows)` of shape (p,), for one row (leading dimension 1).
 
     `inputs` says which of the row's inputs `some` are.

@@ -22,6 +22,8 @@ from pytensor.tensor.basic import Join, MakeVector, ScalarFromTensor, TensorFrom
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import All
 
+from pymc_bpls.compute.travel import OfFields
+
 _PLAIN = Mode(linker="py", optimizer=None)
 _SHOWN = 5
 _ADVICE = (
@@ -81,7 +83,7 @@ def where_they_hold(value: Variable, conditions: Sequence[Condition]) -> Variabl
 
 
 @dataclass(frozen=True)
-class ParameterChecks:
+class ParameterChecks(OfFields):
     """The checks in a likelihood of `theta` and `label` on a table of `n_rows`, the first `declared` of which were declared.
 
     `class_value` is any label, `name` that of the variable.
