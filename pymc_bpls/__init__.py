@@ -1,44 +1,85 @@
-"""Bayesian pseudo-label selection for models declared in PyMC."""
+"""Bayesian pseudo-label selection for models declared in PyMC.
+
+Names are imported when they are asked for: a worker that scores a partition of a pool needs neither PyMC nor Matplotlib.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pymc_bpls.audit.along import AuditAlong
-from pymc_bpls.audit.report import Audit
-from pymc_bpls.bpls import BPLS
-from pymc_bpls.comparison.compare import compare
-from pymc_bpls.datasets import load_dataset, simulate
-from pymc_bpls.engine.laplace_fit import LaplaceFit
-from pymc_bpls.errors import (
-    ApproximationError,
-    BPLSError,
-    BPLSWarning,
-    CriterionError,
-    DataUnavailableError,
-    LabelError,
-    ModeError,
-    ModelError,
-    RowError,
-    SizeError,
-)
-from pymc_bpls.model.data.index import read_index
-from pymc_bpls.model.data.labels import encode_labels
-from pymc_bpls.model.data.storing import save
-from pymc_bpls.model.prior_sets import prior_set
-from pymc_bpls.modelset import ModelSet
-from pymc_bpls.pool.information import Information
-from pymc_bpls.rules.label_rules import CombiningRule, DrawingRule, Hurwicz, LabelRule, Weighing
-from pymc_bpls.rules.model_rules import Decision, GammaMaximin, LeastFavorable, ModelRule, Penalised, SumRule
-from pymc_bpls.scoring.criteria import Criterion, FitCriterion, FittedView
-from pymc_bpls.selftraining.stop_rules import EvidenceDrop, MaxRounds, NoGain, StopRule, Threshold
-from pymc_bpls.summaries import summary
-
 if TYPE_CHECKING:
+    from pymc_bpls.audit.along import AuditAlong
+    from pymc_bpls.audit.report import Audit
+    from pymc_bpls.bpls import BPLS
+    from pymc_bpls.comparison.compare import compare
+    from pymc_bpls.datasets import load_dataset, simulate
+    from pymc_bpls.engine.laplace_fit import LaplaceFit
+    from pymc_bpls.errors import (
+        ApproximationError,
+        BPLSError,
+        BPLSWarning,
+        CriterionError,
+        DataUnavailableError,
+        LabelError,
+        ModeError,
+        ModelError,
+        RowError,
+        SizeError,
+    )
+    from pymc_bpls.model.data.index import read_index
+    from pymc_bpls.model.data.labels import encode_labels
+    from pymc_bpls.model.data.storing import save
+    from pymc_bpls.model.prior_sets import prior_set
+    from pymc_bpls.modelset import ModelSet
     from pymc_bpls.plots.agreement import plot_agreement
     from pymc_bpls.plots.audit import plot_audit
     from pymc_bpls.plots.decision import plot_decision
     from pymc_bpls.plots.scores import plot_scores
     from pymc_bpls.plots.self_training import plot_self_training
+    from pymc_bpls.pool.information import Information
+    from pymc_bpls.rules.label_rules import CombiningRule, DrawingRule, Hurwicz, LabelRule, Weighing
+    from pymc_bpls.rules.model_rules import Decision, GammaMaximin, LeastFavorable, ModelRule, Penalised, SumRule
+    from pymc_bpls.scoring.criteria import Criterion, FitCriterion, FittedView
+    from pymc_bpls.selftraining.stop_rules import EvidenceDrop, MaxRounds, NoGain, StopRule, Threshold
+    from pymc_bpls.summaries import summary
+
+#: Where each public name is defined.
+_NAMES = {
+    "audit.along": ("AuditAlong",),
+    "audit.report": ("Audit",),
+    "bpls": ("BPLS",),
+    "comparison.compare": ("compare",),
+    "datasets": ("load_dataset", "simulate"),
+    "engine.laplace_fit": ("LaplaceFit",),
+    "errors": (
+        "ApproximationError",
+        "BPLSError",
+        "BPLSWarning",
+        "CriterionError",
+        "DataUnavailableError",
+        "LabelError",
+        "ModeError",
+        "ModelError",
+        "RowError",
+        "SizeError",
+    ),
+    "model.data.index": ("read_index",),
+    "model.data.labels": ("encode_labels",),
+    "model.data.storing": ("save",),
+    "model.prior_sets": ("prior_set",),
+    "modelset": ("ModelSet",),
+    "pool.information": ("Information",),
+    "rules.label_rules": ("CombiningRule", "DrawingRule", "Hurwicz", "LabelRule", "Weighing"),
+    "rules.model_rules": ("Decision", "GammaMaximin", "LeastFavorable", "ModelRule", "Penalised", "SumRule"),
+    "scoring.criteria": ("Criterion", "FitCriterion", "FittedView"),
+    "selftraining.stop_rules": ("EvidenceDrop", "MaxRounds", "NoGain", "StopRule", "Threshold"),
+    "summaries": ("summary",),
+    "plots.agreement": ("plot_agreement",),
+    "plots.audit": ("plot_audit",),
+    "plots.decision": ("plot_decision",),
+    "plots.scores": ("plot_scores",),
+    "plots.self_training": ("plot_self_training",),
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
     "BPLS",
@@ -93,10 +134,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """A plot, whose module brings Matplotlib with it, once it is asked for."""
-    if name not in __all__:
+    """A public name, whose module is imported once it is asked for."""
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.plots.{name.removeprefix('plot_')}"), name)
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import pymc_bpls as bpls
 from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.compiler import Compiler
-from pymc_bpls.compute.library import LIBRARY, Store
+from pymc_bpls.compute.library import LIBRARY
+from pymc_bpls.compute.store import Store
 from pymc_bpls.compute.threads import IN_TURN, side_by_side
 
 sizes = st.integers(0, 6).flatmap(lambda low: st.tuples(st.just(1 << low), st.integers(low, 7).map(lambda high: 1 << high)))

@@ -15,7 +15,7 @@ from rich.live import Live
 import pymc_bpls as bpls
 from pymc_bpls.compute import memory
 from pymc_bpls.compute.compiler import Compiler
-from pymc_bpls.compute.library import Store
+from pymc_bpls.compute.store import Store
 from pymc_bpls.text import progress as text_progress
 from pymc_bpls.text.progress import progress, stage
 

@@ -10,17 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import factorial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import scipy.linalg
 
 from pymc_bpls.approximations.tilted import ORDERS, Nodes
 from pymc_bpls.compute.threads import side_by_side
-from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.engine.rows.reduced_rows import ReducedRows
-from pymc_bpls.model.data.table import Labeled
+
+if TYPE_CHECKING:
+    from pymc_bpls.engine.engine import Engine
+    from pymc_bpls.model.data.table import Labeled
 
 _AT_ONCE = 1024
 

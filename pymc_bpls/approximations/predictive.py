@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -27,13 +27,15 @@ from pymc_bpls.approximations.replicates import Averages, average, standard_erro
 from pymc_bpls.approximations.tilted import ORDERS
 from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.threads import IN_TURN, for_matrices_of
-from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.engine.rows.affine_rows import AffineRows, Block
 from pymc_bpls.engine.rows.reduced_rows import Coordinates
-from pymc_bpls.model.density import Density
-from pymc_bpls.model.structure import Structure
 from pymc_bpls.text.progress import stage
+
+if TYPE_CHECKING:
+    from pymc_bpls.engine.engine import Engine
+    from pymc_bpls.model.density import Density
+    from pymc_bpls.model.structure import Structure
 
 _DRAWS = 256
 _MOST_OF_PREDICTORS, _MOST_OF_THETA = 2**14, 2**12

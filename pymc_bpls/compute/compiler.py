@@ -21,9 +21,9 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
-from pymc_bpls.compute.library import Store
 from pymc_bpls.compute.memory import refused_when_exhausted
 from pymc_bpls.compute.precision import require_double
+from pymc_bpls.compute.store import Store
 from pymc_bpls.text.progress import stage
 
 Kernel = Callable[..., Any]

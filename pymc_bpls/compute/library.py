@@ -17,19 +17,6 @@ from pytensor.graph.basic import Variable, equal_computations
 _REMEMBERED = 32
 
 
-@dataclass
-class Store:
-    """Compiled kernels by kernel and static arguments, for which shapes they were compiled, and tables of functions by name."""
-
-    functions: dict[Any, Callable[..., Any]] = field(default_factory=dict)
-    seen: set[Any] = field(default_factory=set)
-    tables: dict[str, Any] = field(default_factory=dict)
-
-    def __reduce__(self) -> Any:
-        """Another process compiles for itself."""
-        return Store, ()
-
-
 @dataclass(frozen=True)
 class Graphs:
     """Graphs of a model as functions of `inputs`, and the values that stand for its classes."""

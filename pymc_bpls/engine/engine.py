@@ -4,33 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from pymc_bpls.compute.chunks import map_rows
-from pymc_bpls.compute.compiler import Compiler, Kernel
+from pymc_bpls.compute.compiler import Kernel
 from pymc_bpls.compute.memory import ask_memory
 from pymc_bpls.compute.threads import IN_TURN, for_matrices_of
-from pymc_bpls.compute.travel import OfFields
 from pymc_bpls.engine.modes.failures import Derivatives, unidentified
 from pymc_bpls.engine.modes.hessian_check import Route
 from pymc_bpls.engine.modes.mode import Mode, find_mode
 from pymc_bpls.engine.modes.objective import Objective, derivatives
 from pymc_bpls.engine.modes.refits import Refits, Shared, refit_affine, refit_by_autodiff
 from pymc_bpls.engine.newton import kernels
-from pymc_bpls.engine.rows.affine_rows import AffineRows
+from pymc_bpls.engine.row_engine import RowEngine
 from pymc_bpls.engine.rows.marginal_rows import MarginalRows
 from pymc_bpls.engine.rows.reduced_rows import Coordinates, ReducedRows, RowSpaces
 from pymc_bpls.engine.rows.separable_priors import SeparablePrior, find_separable
 from pymc_bpls.errors import ModeError
 from pymc_bpls.model.data.table import Labeled, Unlabeled
-from pymc_bpls.model.density import Density
 from pymc_bpls.model.joint import joint_density
 from pymc_bpls.text.progress import stage
 
 CHUNK_BYTES = 256 * 2**20
-_ROWS_AT_ONCE = 1024
 _PAIRS_AT_ONCE = 64
 _PROBES = 3
 _FEW_PARAMETERS = 500
@@ -39,7 +35,7 @@ _FEWER_ROWS = "Label fewer rows, or leave out what makes rows depend on each oth
 
 
 @dataclass(frozen=True)
-class Engine(OfFields):
+class Engine(RowEngine):
     """Everything numerical about one model on one table, in its unconstrained parameters θ ∈ R^q.
 
     With row log-likelihoods ℓ_j(θ) = log p(y_j | x_j, θ), ℓ_D = Σ w_j ℓ_j over the rows of D, and the prior density π of θ with
@@ -49,40 +45,19 @@ class Engine(OfFields):
 
     Parameters
     ----------
-    density : Density
-        The model's log-density on its table.
-    compiler : Compiler
-        Runs what is compiled, and keeps the record of it.
+    density, compiler, affine, conditional
+        As in `RowEngine`.
     chunk_bytes : int, default 256 MiB
         Memory for the candidates that are refitted together.
-    affine : bool, default True
-        Whether linear predictors are made use of where rows have them; without it, all derivatives are taken in θ.
     route : Route
         Whether Hessians by autodiff can be trusted, found at the first one.
-    conditional : bool, default False
-        Whether a candidate brings p(y | x, θ) = exp(ℓ_i − g_i) to the density, with g_i = log Σ_y exp ℓ_i(y), in place of its
-        whole likelihood. In a model of y given x they are the same.
     pool : Unlabeled, optional
         Rows whose labels are integrated out: they add Σ_u λ_u g_u to every density.
     """
 
-    density: Density
-    compiler: Compiler
     chunk_bytes: int = CHUNK_BYTES
-    affine: bool = True
     route: Route = field(default_factory=Route)
-    conditional: bool = False
     pool: Unlabeled | None = None
-
-    def _run(self, kernel: Kernel, *arrays: Any, **static: Any) -> Any:
-        return self.compiler(kernel, self.density.structure, *arrays, **static)
-
-    @cached_property
-    def affine_rows(self) -> AffineRows | None:
-        """The density in its linear predictors, where rows have few."""
-        if not self.affine or self.density.structure.affine_map is None:
-            return None
-        return AffineRows(self.density, self.compiler)
 
     @cached_property
     def _row_spaces(self) -> RowSpaces | None:
@@ -249,10 +224,6 @@ class Engine(OfFields):
         self.route.check(at, self.density.start)
         return at
 
-    def log_lik(self, theta: np.ndarray, positions: np.ndarray) -> np.ndarray:
-        """ℓ_j(θ) of every class for rows of the table, at θ (q,): shape (rows, K)."""
-        return self.map_positions(kernels.log_lik_classes, positions, theta)
-
     def log_lik_pairs(self, theta: np.ndarray, positions: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """ℓ_j(θ) of pairs (row, class), at each θ of (S, q): shape (pairs, S)."""
         return self._over_pairs(kernels.log_lik_pairs, theta, positions, codes)
@@ -275,21 +246,6 @@ class Engine(OfFields):
     def log_prior(self, theta: np.ndarray) -> np.ndarray:
         """log π at each θ of (S, q): shape (S,)."""
         return self._run(kernels.log_prior, theta)
-
-    def map_positions(
-        self, kernel: Kernel, positions: np.ndarray, *arrays: Any, codes: np.ndarray | None = None, **static: Any
-    ) -> np.ndarray:
-        """`kernel(structure, *arrays, rows)`, or with the rows' `codes` before `rows`, for rows of the table in pieces."""
-        if not len(positions):  # the shape is that for any row
-            codes = None if codes is None else np.zeros(1, dtype=int)
-            return self.map_positions(kernel, np.zeros(1, dtype=int), *arrays, codes=codes, **static)[:0]
-
-        def some(rows: np.ndarray) -> np.ndarray:
-            coded = () if codes is None else (codes[rows],)
-            return self._run(kernel, *arrays, *coded, self.density.take(positions[rows]), **static)
-
-        size = min(_ROWS_AT_ONCE, 1 << (len(self.density.data[0]) - 1).bit_length())
-        return map_rows(some, len(positions), (size, size))
 
     def refit(
         self, labeled: Labeled, positions: np.ndarray, codes: np.ndarray, start: Mode, *, k: int = 1, prior: bool = True

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pymc_bpls.compute.library import Store
+from pymc_bpls.compute.store import Store
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.density import Density
 from pymc_bpls.model.graphs.subtables import SubTables

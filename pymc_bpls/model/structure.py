@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pymc_bpls.compute.library import Store
+from pymc_bpls.compute.store import Store
 from pymc_bpls.compute.travel import OfFields
 from pymc_bpls.model.graphs.affine_maps import AffineMap
 

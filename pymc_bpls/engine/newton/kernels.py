@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 
 from pymc_bpls.engine.newton.batched_newton import Function, maximise, with_derivatives
-from pymc_bpls.model.structure import Rows, Structure
+
+if TYPE_CHECKING:
+    from pymc_bpls.model.structure import Rows, Structure
 
 _THETAS_AT_ONCE = 256
 _FEW_PREDICTORS = 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -15,9 +15,11 @@ from pymc_bpls.engine.newton import kernels
 from pymc_bpls.engine.priors.gaussian_priors import GaussianPrior, find_gaussian_prior
 from pymc_bpls.engine.rows.design import Design
 from pymc_bpls.engine.rows.row_table import RowTable
-from pymc_bpls.model.data.table import Labeled
-from pymc_bpls.model.density import Density
-from pymc_bpls.model.graphs.affine_maps import AffineMap
+
+if TYPE_CHECKING:
+    from pymc_bpls.model.data.table import Labeled
+    from pymc_bpls.model.density import Density
+    from pymc_bpls.model.graphs.affine_maps import AffineMap
 
 _ROWS_AT_ONCE = 1024
 _DESIGN_BYTES = 2**28

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,9 +21,11 @@ from pymc_bpls.engine.priors.precisions import Diagonal, Precision
 from pymc_bpls.engine.rows.affine_rows import AffineRows, Block, RowDerivatives
 from pymc_bpls.engine.rows.loadings import Loadings
 from pymc_bpls.engine.rows.row_space import RowSpace, residuals
-from pymc_bpls.model.data.table import Labeled
-from pymc_bpls.model.density import Density
-from pymc_bpls.model.graphs.affine_maps import AffineMap
+
+if TYPE_CHECKING:
+    from pymc_bpls.model.data.table import Labeled
+    from pymc_bpls.model.density import Density
+    from pymc_bpls.model.graphs.affine_maps import AffineMap
 
 _REMEMBERED = 2
 _CHEAP = 64 * 2**20

@@ -24,7 +24,7 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor
 
-from pymc_bpls.compute.library import Store
+from pymc_bpls.compute.store import Store
 from pymc_bpls.errors import BPLSError, ModelError
 from pymc_bpls.model.data.labels import Classes
 from pymc_bpls.model.graphs.jaxify import jaxify
