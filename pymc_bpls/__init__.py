@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pymc_bpls.rules.model_rules import Decision, GammaMaximin, LeastFavorable, ModelRule, Penalised, SumRule
     from pymc_bpls.scoring.criteria import Criterion, FitCriterion, FittedView
     from pymc_bpls.selftraining.stop_rules import EvidenceDrop, MaxRounds, NoGain, StopRule, Threshold
-    from pymc_bpls.summaries import summary
+    from pymc_bpls.summaries.summary import summary
 
 #: Where each public name is defined.
 _NAMES = {
@@ -72,7 +72,7 @@ _NAMES = {
     "rules.model_rules": ("Decision", "GammaMaximin", "LeastFavorable", "ModelRule", "Penalised", "SumRule"),
     "scoring.criteria": ("Criterion", "FitCriterion", "FittedView"),
     "selftraining.stop_rules": ("EvidenceDrop", "MaxRounds", "NoGain", "StopRule", "Threshold"),
-    "summaries": ("summary",),
+    "summaries.summary": ("summary",),
     "plots.agreement": ("plot_agreement",),
     "plots.audit": ("plot_audit",),
     "plots.decision": ("plot_decision",),

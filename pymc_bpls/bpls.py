@@ -29,7 +29,7 @@ from pymc_bpls.scoring.fitted import ModelFit
 from pymc_bpls.scoring.one_model import ModelScorer
 from pymc_bpls.selector import PseudoLabelSelector, working
 from pymc_bpls.selftraining.run import read_test
-from pymc_bpls.summaries import summarise_problem
+from pymc_bpls.summaries.problem import summarise_problem
 from pymc_bpls.text.summary import Summary
 from pymc_bpls.trained.result import read_trained
 from pymc_bpls.trained.sample import Sampling, sample_final
@@ -138,13 +138,18 @@ class BPLS(PseudoLabelSelector):
         engines = OneEngine(engine) if density.joint is None else EngineForEachD(engine, name)
         self._scorer = ModelScorer(self._problem, engines, predictor)
         self._search: Search | None = None
-        self._warn(unlabeled)
+        self._warn(unlabeled, pool)
 
-    def _warn(self, unlabeled: Any) -> None:
-        """Say what a user may not have meant: classes without a labeled row, candidates whose labels are not used."""
+    def _warn(self, unlabeled: Any, pool: Mapping[str, Any] | None) -> None:
+        """Say what a user may not have meant: no candidate, classes without a labeled row, labels that are not used."""
         hidden = self._problem.hidden
         if hidden and is_list_of_rows(unlabeled):
             warn(f'unlabeled= lists {hidden} rows of "{self._problem.name}" that hold a label. Their labels are not used.')
+        if pool is not None and not len(self._problem.table.candidates):
+            warn(
+                f'pool= adds no rows to "{self._problem.name}", so that there is no candidate. Give it rows without '
+                "labels, or leave it out."
+            )
         absent = check_classes(self._problem.table, self._problem.classes.names, self._problem.name)
         if absent:
             only = np.unique(self._problem.labeled.codes)
@@ -357,11 +362,13 @@ class BPLS(PseudoLabelSelector):
         weight : float, default 1
             λ: 1 is Bayes; a smaller one hedges against a wrong model of the features.
         approximation : {"laplace", "vi", "nuts"}, default "laplace"
-            A Gaussian at the mode with the most mass, the variational Gaussian found from there, or draws of NUTS.
+            Where draws are from: t distributions around the Gaussian at the mode with the most mass, or around the
+            variational one that is found from there, around all other modes and around the fit on D, all weighted by the
+            density (importance sampling [3]_); or NUTS.
         test : tuple, optional
             As in `self_train`; test rows of the table are not part of the pool.
         draws, tune, chains, nuts_sampler
-            As in `pm.sample`, for "nuts".
+            As in `pm.sample`, for "nuts"; importance sampling takes `chains · draws` in all, always the same ones.
         random_seed : int or numpy Generator, optional
             For "nuts".
         progressbar : bool, default True
@@ -369,13 +376,14 @@ class BPLS(PseudoLabelSelector):
         Returns
         -------
         xarray.DataTree
-            `/labels` over (`candidate`, `class`): `probability`, its posterior standard deviation and the most probable
-            `label`; `/final` and `/unconstrained` (the Gaussian's centre, by variable and in θ) or, of NUTS, `/posterior` and
-            `/sample_stats`; draws of θ, by which `predict_proba` takes the result; `/modes`, all that were found, with their
-            shares of the mass by Laplace's method; with test rows `/curve` over `n_pseudo`, as a run's: the supervised model,
-            by the same approximation, at 0 and this one; and `/test`. attrs: `verdict`, `modes` (their number), `mode_share`,
-            `reliable`, `reasons`, `nats` and `equivalent_labels` as of `information`, of a Gaussian k-hat (`pareto_k`) and the
-            log of the density's integral (`log_z`).
+            `/labels` over (`candidate`, `class`): `probability`, its posterior standard deviation and (of weighted draws)
+            Monte Carlo error, and the most probable `label`; `/final` and `/unconstrained` (the Gaussian's centre, by variable
+            and in θ, with mean and standard deviation by the draws) or, of NUTS, `/posterior` and `/sample_stats`; draws of θ,
+            by which `predict_proba` takes the result; `/modes`, all that were found, with their shares of the mass by
+            Laplace's method; with test rows `/curve` over `n_pseudo`, as a run's: the supervised model, by the same
+            approximation, at 0 and this one; and `/test`. attrs: `verdict`, `modes` (their number), `mode_share`, `reliable`,
+            `reasons`, `nats` and `equivalent_labels` as of `information`, `draws` (how they count), and of weighted ones k-hat
+            (`pareto_k`), how many draws they are worth (`ess`), and the log of the density's integral (`log_z`) with its error.
 
         Raises
         ------
@@ -397,6 +405,8 @@ class BPLS(PseudoLabelSelector):
            documents using EM. Machine Learning 39, 103-134. https://doi.org/10.1023/A:1007692713085
         .. [2] Cozman, F. G. and Cohen, I. (2006). Risks of semi-supervised learning: how unlabeled data can degrade performance
            of generative classifiers. In Semi-Supervised Learning, MIT Press, 57-72.
+        .. [3] Vehtari, A., Simpson, D., Gelman, A., Yao, Y. and Gabry, J. (2024). Pareto smoothed importance sampling. JMLR
+           25(72), 1-58. https://doi.org/10.48550/arXiv.1507.02646
 
         Examples
         --------

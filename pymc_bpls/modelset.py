@@ -107,6 +107,14 @@ class ModelSet(PseudoLabelSelector):
         ]
         return Summary(sentences, pd.DataFrame({"dim θ": scorer.dimension}, index=pd.Index(scorer.names, name="member")))
 
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and hasattr(BPLS, name):
+            raise AttributeError(
+                f"A ModelSet has no {name}, which is of one model and not of several. "
+                f'Ask a member for it: members["{next(iter(self.members))}"].{name}.'
+            )
+        raise AttributeError(f"'ModelSet' object has no attribute '{name}'")
+
     def _look_for_modes(self, wanted: bool, make_fit: Callable[[], SetFit]) -> str:
         fits = cache(lambda: make_fit().members)
         found = [

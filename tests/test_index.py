@@ -333,7 +333,9 @@ def test_whole_numbers_are_positions_and_a_pandas_index_is_names(declared):
         ([26], r"names rows \[26\] and the table has 26"),
         ([2, 2], r"names rows \[2\] more than once"),
         (5, "is 5, which is no list of rows"),
-        ([[1, 2]], "is no index"),
+        ([[1, 2]], r"holds values of shape \(1, 2\), which name no rows. Give row positions.*new rows are a mapping"),
+        (np.zeros((3, 2)), r"holds values of shape \(3, 2\), which name no rows"),
+        (pd.DataFrame({"a": [1]}), r"holds values of shape \(1, 1\), which name no rows"),
         (pd.array([True, None] * 13, dtype="boolean"), "has missing entries"),
     ],
 )

@@ -26,6 +26,16 @@ def priors(table):
     return {name: bpls.BPLS(variant) for name, variant in zip(NAMES, variants, strict=True)}
 
 
+@pytest.mark.parametrize("name", ["information", "marginalize", "sample", "engine"])
+def test_what_is_of_one_model_is_asked_of_a_member(priors, name):
+    robust = bpls.ModelSet(priors)
+    with pytest.raises(
+        AttributeError, match=rf'A ModelSet has no {name}, which is of one model.*members\["narrow"\].{name}\.$'
+    ):
+        getattr(robust, name)
+    assert not hasattr(robust, name) and not hasattr(robust, "nothing_of_the_kind")
+
+
 @pytest.fixture(scope="module")
 def classes(table):
     """Two model classes of different dimension: a slope alone, and an intercept with a cubic."""

@@ -244,6 +244,12 @@ def test_an_edited_run_is_refused_in_words(small, group):
         small.resume(run, rounds=1, **QUIET)
 
 
+def test_a_result_without_pseudo_labels_is_no_run(small):
+    for result in (small.marginalize(progressbar=False), small.exact(method="psis", random_seed=0, progressbar=False)):
+        with pytest.raises(CriterionError, match=r"holds no pseudo-labels to go on from.*Give what self_train or resume"):
+            small.resume(result, **QUIET)
+
+
 @pytest.mark.parametrize(("group", "row"), [("history", "candidate"), ("labeled", "row")])
 def test_a_run_with_a_row_that_was_exchanged_is_refused(small, group, row):
     run = small.self_train(rounds=2, progressbar=False)

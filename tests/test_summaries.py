@@ -109,9 +109,49 @@ def test_a_run_without_pseudo_labels_has_one_model(small):
 
 
 @pytest.mark.parametrize("result", [xr.Dataset(), xr.DataTree(), None])
-def test_what_is_neither_is_refused(result):
-    with pytest.raises(bpls.CriterionError, match="is neither a run nor scores"):
+def test_what_is_no_result_is_refused(result):
+    with pytest.raises(bpls.CriterionError, match="is no result that can be summarised"):
         bpls.summary(result)
+
+
+@pytest.mark.parametrize("labels", ["predicted", "all"])
+def test_exact_values_show_the_best_with_their_errors(small, labels):
+    exact = small.exact(method="psis", labels=labels, random_seed=0, progressbar=False)
+    said, held = bpls.summary(exact), exact["exact"].to_dataset()
+    value = held["log_ppp"] if labels == "predicted" else held["log_ppp"].max("label")
+    assert said.table.index.tolist() == value["candidate"].to_numpy()[np.argsort(-value.to_numpy())][:8].tolist()
+    np.testing.assert_allclose(said.table["log ppp"].astype(float), np.sort(value)[::-1][:8], atol=1e-3)
+    assert "Nothing speaks against trusting it." in str(said)
+    exact.attrs["reasons"] = ["k-hat is large"]
+    assert "Not to be trusted: k-hat is large." in str(bpls.summary(exact))
+
+
+def test_a_comparison_shows_each_criterion_s_gain(small):
+    compared = bpls.compare(small, ["probability", "random"], 3, rounds=2, random_seed=0, progressbar=False)
+    said = bpls.summary(compared)
+    assert said.sentences[0] == compared.attrs["verdict"] and said.table.index.tolist() == ["probability", "random"]
+    gain = compared.sel(against="supervised", measure="accuracy", criterion="random")
+    mean, low, high = (float(gain[name]) for name in ("difference", "low", "high"))
+    assert said.table.loc["random", "accuracy − supervised"] == f"{mean:+.3f} ({low:+.3f} to {high:+.3f})"
+    assert "Runs ended: 6 by rounds." in str(said)
+
+
+def test_a_posterior_with_the_pool_shows_what_it_rests_on(small, table):
+    tree = small.marginalize(test=(TEST, table[2][TEST]), progressbar=False)
+    said = bpls.summary(tree)
+    assert said.sentences[0] == tree.attrs[
+        "verdict"
+    ] and "Labels of 8 rows integrated out by laplace (weight 1); one mode" in str(said)
+    assert [float(each) for each in said.table["accuracy"]] == tree["curve"]["accuracy"].round(3).values.tolist()
+    least = tree["labels"].probability.max("class").min().item()
+    assert f"the least certain one with {least:.3f}" in str(said)
+    assert bpls.summary(small.marginalize(progressbar=False)).table.empty
+
+
+def test_replicates_show_their_mixture_and_how_they_ended(small):
+    run = small.self_train("probability", labels="sampled", rounds=2, replicates=3, random_seed=0, progressbar=False)
+    said = bpls.summary(run)
+    assert said.sentences[0] == run.attrs["verdict"] and said.table["replicates"].tolist() == [3]
 
 
 def test_html_is_escaped_and_holds_what_the_text_holds():

@@ -8,7 +8,7 @@ mixture, and the mixture grows a few times. Where k-hat does not rule out weight
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from scipy.special import logsumexp
@@ -22,7 +22,7 @@ from pymc_bpls.errors import ApproximationError
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.montecarlo.bridge import LogRatio, Proposal
 from pymc_bpls.montecarlo.diagnostics import pareto_smoothed
-from pymc_bpls.montecarlo.pareto import GOOD_K, tail_ks, tail_size
+from pymc_bpls.montecarlo.pareto import GOOD_K, has_variance, tail_ks, tail_size
 from pymc_bpls.montecarlo.weighted import Weighted
 
 _FAR_BELOW = 700.0
@@ -55,18 +55,56 @@ def importance_draws(
         raise ApproximationError(
             'No Gaussian approximation of the posterior has a usable covariance: it is singular to rounding. Use method="nuts".'
         )
-    mixture, draws = tried, best[0]
+    return _grown(engine, labeled, k, tried, best, n, rng, _good)
+
+
+def mixture_draws(
+    engine: Engine, labeled: Labeled, k: int, proposals: Iterable[Gaussian], n: int, rng: np.random.Generator
+) -> tuple[Weighted, LogRatio]:
+    """n draws with Pareto-smoothed weights, and log Z_k with its error, from one mixture of t distributions around all
+    `proposals`, which grows until k-hat says that the weights have a variance [1]_.
+
+    A region that one of the proposals reaches cannot be hidden by another one that is too narrow.
+
+    References
+    ----------
+    .. [1] Owen, A. and Zhou, Y. (2000). Safe and effective importance sampling. JASA 95, 135-143.
+       https://doi.org/10.1080/01621459.2000.10473909
+    """
+    mixture = [Proposal(q.in_theta.mean, q.in_theta.covariance) for q in proposals]
+    first = (*_weighted(engine, labeled, k, mixture, n, rng), "mixture")
+    draws, log_z, _ = _grown(engine, labeled, k, mixture, first, n, rng, _surely_good)
+    return draws, log_z
+
+
+def _grown(
+    engine: Engine,
+    labeled: Labeled,
+    k: int,
+    mixture: list[Proposal],
+    best: tuple[Weighted, LogRatio, str],
+    n: int,
+    rng: np.random.Generator,
+    will_do: Callable[[tuple[Weighted, LogRatio, str]], bool],
+) -> tuple[Weighted, LogRatio, str]:
+    """The best of the draws so far and of those from mixtures that each time have the moments of the last draws too."""
+    draws = best[0]
     for _ in range(_MIXTURES):
+        if will_do(best):
+            break
         mixture = [*mixture, _matched(draws)]
         draws, log_z = _weighted(engine, labeled, k, mixture, n, rng)
         best = _better(best, (draws, log_z, "mixture"))
-        if _good(best):
-            break
     return best
 
 
 def _good(weighted: tuple[Weighted, LogRatio, str]) -> bool:
     return weighted[0].pareto_k is not None and weighted[0].pareto_k <= GOOD_K
+
+
+def _surely_good(weighted: tuple[Weighted, LogRatio, str]) -> bool:
+    draws = weighted[0]
+    return draws.pareto_k is not None and has_variance(draws.pareto_k, len(draws.theta))
 
 
 def _better(old: tuple[Weighted, LogRatio, str] | None, new: tuple[Weighted, LogRatio, str]) -> tuple[Weighted, LogRatio, str]:

@@ -31,6 +31,11 @@ class Weighted:
         starts = np.arange(self.groups)[:, None] * length + np.arange(length // size)[None, :] * size
         return starts.reshape(-1, 1) + np.arange(size)
 
+    @property
+    def ess(self) -> float:
+        """Kish's effective number of draws by their weights, (Σ w)² / Σ w²."""
+        return float(np.exp(2 * logsumexp(self.log_weights) - logsumexp(2 * self.log_weights)))
+
     def moments(self, power: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
         """Mean (q,) and covariance (q, q), with the weights to a power."""
         log_weights = power * self.log_weights

@@ -21,7 +21,7 @@ from pymc_bpls.scoring.one_model import ModelScorer
 from pymc_bpls.selftraining.held_out import HeldOut
 from pymc_bpls.selftraining.history import won_and_lost
 from pymc_bpls.text.progress import stage
-from pymc_bpls.trained.draws import probabilities_over_draws
+from pymc_bpls.trained.draws import Probabilities, probabilities_over_draws
 from pymc_bpls.trained.result import ROWS, THETA, Trained
 from pymc_bpls.trained.sample import draws_of_theta, rows_of
 
@@ -73,13 +73,12 @@ def marginalize(
     target = find_target(problem, engine, labeled, fit.mode)
     posterior = FITS[approximation](target, options)
     with stage("probabilities of the pool"):
-        p, sd = probabilities_over_draws(scorer, labeled, posterior.flat, candidates)
+        p = probabilities_over_draws(scorer, labeled, posterior.flat, candidates, posterior.log_weights)
     judged = None
     if test is not None:
         supervised = FITS[approximation](find_target(problem, fit.engine, labeled, fit.mode), options)
-        flat = (supervised.flat, posterior.flat)
-        tested = [probabilities_over_draws(scorer, labeled, theta, test.positions)[0] for theta in flat]
-        judged = [Judged.by(each, test.codes) for each in tested]
+        each_by = [(fit.flat, test.positions, fit.log_weights) for fit in (supervised, posterior)]
+        judged = [Judged.by(probabilities_over_draws(scorer, labeled, *by).mean, test.codes) for by in each_by]
     in_table = np.empty(0, dtype=int) if test is None else test.positions[test.positions < problem.source.n_rows]
     trained = Trained(labeled, np.zeros(len(labeled), dtype=int), in_table, approximation, pooled=True)
     right = None if judged is None else [each.right for each in judged]
@@ -94,16 +93,14 @@ def marginalize(
         "table": problem.fingerprint,
         "reliable": int(not posterior.reasons),
         "reasons": list(posterior.reasons),
-        "verdict": say_verdict(information, right, posterior.reasons, weight),
+        "verdict": say_verdict(information, right, target.search, posterior.reasons, weight),
     }
-    known = {"pareto_k": posterior.pareto_k, "log_z": posterior.log_z if problem.proper else None}
-    attrs |= {name: value for name, value in known.items() if value is not None}
     return as_tree(
         {
-            "/": xr.Dataset(attrs=attrs),
-            "/labels": _labels(problem, candidates, p, sd),
+            "/": xr.Dataset(attrs={**attrs, **_of_weights(problem, posterior)}),
+            "/labels": _labels(problem, candidates, p, by_weights=posterior.weighted is not None),
             **_posterior_groups(problem, posterior),
-            THETA: draws_of_theta(problem, trained, posterior.theta),
+            THETA: draws_of_theta(problem, trained, posterior.theta, posterior.log_weights),
             ROWS: rows_of(problem, trained),
             "/modes": _modes(target),
             **({} if judged is None or test is None else _test_groups(problem, test, judged, len(candidates))),
@@ -111,15 +108,29 @@ def marginalize(
     )
 
 
-def _labels(problem: Problem, candidates: np.ndarray, p: np.ndarray, sd: np.ndarray) -> xr.Dataset:
-    """Class probabilities of the candidates with their spread, and the most probable class."""
+def _of_weights(problem: Problem, posterior: Posterior) -> dict[str, Any]:
+    """As attrs: how draws count, and what their weights say."""
+    if posterior.weighted is None or posterior.log_z is None:
+        return {"draws": "of NUTS, which count equally"}
+    attrs = {
+        "draws": "importance sampling around the Gaussian: they count by exp(log_weight)",
+        "pareto_k": posterior.weighted.pareto_k,
+        "ess": posterior.weighted.ess,
+    }
+    return attrs | ({"log_z": posterior.log_z.value, "log_z_error": posterior.log_z.error} if problem.proper else {})
+
+
+def _labels(problem: Problem, candidates: np.ndarray, p: Probabilities, *, by_weights: bool) -> xr.Dataset:
+    """Class probabilities of the candidates with their spread and, of weighted draws, error; the most probable class."""
     names = problem.classes.names
-    codes = p.argmax(axis=1)
+    codes = p.mean.argmax(axis=1)
     coords = {"class": names, **problem.coords(candidates, codes)}
+    error = (("candidate", "class"), p.mcse, {"description": "Monte Carlo standard error of the probability"})
     return xr.Dataset(
         {
-            "probability": (("candidate", "class"), p, {"description": "posterior mean of the probability"}),
-            "probability_sd": (("candidate", "class"), sd, {"description": "its posterior standard deviation"}),
+            "probability": (("candidate", "class"), p.mean, {"description": "posterior mean of the probability"}),
+            "probability_sd": (("candidate", "class"), p.sd, {"description": "its posterior standard deviation"}),
+            **({"probability_mcse": error} if by_weights else {}),
             "label": ("candidate", names[codes], {"description": "the most probable class"}),
         },
         coords=coords,
@@ -127,14 +138,18 @@ def _labels(problem: Problem, candidates: np.ndarray, p: np.ndarray, sd: np.ndar
 
 
 def _posterior_groups(problem: Problem, posterior: Posterior) -> dict[str, xr.Dataset]:
-    """Named draws of NUTS with its statistics, or the centre of a Gaussian by name, with θ and its covariance."""
+    """Named draws of NUTS with its statistics, or a Gaussian's centre by name and in θ, with what the weighted draws give."""
     parameters = problem.density.parameters
     names = list(parameters.labels)
     if posterior.gaussian is None:
         stats = xr.Dataset() if posterior.sample_stats is None else posterior.sample_stats
         return {"/posterior": named_draws(parameters, posterior.theta), "/sample_stats": stats}
+    assert posterior.weighted is not None
+    mean, covariance = posterior.weighted.moments()
     gaussian = xr.Dataset(
         {
+            "mean": ("parameter", mean, {"description": "posterior mean by the weighted draws"}),
+            "sd": ("parameter", np.sqrt(np.diag(covariance)), {"description": "posterior standard deviation by them"}),
             "mode": ("parameter", posterior.gaussian.mean),
             "covariance": (("parameter", "parameter_bis"), posterior.gaussian.covariance),
         },

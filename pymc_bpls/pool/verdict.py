@@ -6,16 +6,24 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pymc_bpls.montecarlo.other_modes import Search
 from pymc_bpls.pool.information import Information
 from pymc_bpls.selftraining.history import won_and_lost
+from pymc_bpls.text.numbers import percent
+
+_MASS = 0.05
 
 
-def say_verdict(information: Information, right: Sequence[np.ndarray] | None, reasons: Sequence[str], weight: float) -> str:
+def say_verdict(
+    information: Information, right: Sequence[np.ndarray] | None, search: Search, reasons: Sequence[str], weight: float
+) -> str:
     """Whether the pool helped, by which test rows the supervised model and this one predict `right`, and what to doubt."""
     gained = _say_accuracy(right) if information.informative else _say_same(information, right)
     hedged = f" Its rows count {weight:g} times." if weight != 1 and information.informative else ""
+    several = f" {len(search.modes)} modes were found, the largest with {percent(float(search.mass[0]))} of their mass."
+    modes = several if search.mass[0] < 1 - _MASS else ""
     doubts = f" It is not to be trusted: {'; '.join(reasons)}." if reasons else ""
-    return f"{gained}{hedged}{doubts}"
+    return f"{gained}{hedged}{modes}{doubts}"
 
 
 def _say_same(information: Information, right: Sequence[np.ndarray] | None) -> str:

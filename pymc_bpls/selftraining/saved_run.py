@@ -241,6 +241,11 @@ def read_run(run: xr.DataTree, problem: Problem) -> SavedRun:
         raise CriterionError(
             f'run= holds replicates, each with its own pseudo-labels. Give one of them, as run["{REPLICATES}/1"].'
         )
+    if not is_run(run):
+        raise CriterionError(
+            "run= holds no pseudo-labels to go on from: exact, sample and marginalize add none. Give what self_train or resume "
+            "returned."
+        )
     with _as_it_was_left():
         if int(run.attrs.get("version", 0)) > VERSION:
             raise CriterionError("run= was written by a later version of this package. Read it with that one.")

@@ -1,41 +1,69 @@
-"""Class probabilities over draws of θ: their mean and their spread; draws × rows is never stored."""
+"""Class probabilities over weighted draws of θ: mean, spread, and the error of the mean; draws × rows is never stored."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import softmax
 
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.structure import Structure
 from pymc_bpls.scoring.one_model import ModelScorer
 
-#: Draws so far, their mean, and the sum of their squared deviations.
+
+class Probabilities(NamedTuple):
+    """p(y | x, θ) over draws: mean, sd, and the Monte Carlo standard error of the mean by independent draws; (rows, K)."""
+
+    mean: np.ndarray
+    sd: np.ndarray
+    mcse: np.ndarray
+
+
+#: Sum of the weights so far, mean, and sum of squared deviations.
 Moments = tuple[jax.Array, jax.Array, jax.Array]
 
 
 def probabilities_over_draws(
-    scorer: ModelScorer, labeled: Labeled, theta: np.ndarray, positions: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of p(y | x, θ) over draws θ (S, q), both (rows, K)."""
+    scorer: ModelScorer, labeled: Labeled, theta: np.ndarray, positions: np.ndarray, log_weights: np.ndarray | None = None
+) -> Probabilities:
+    """Over draws θ (S, q) with logarithms of weights (S,), equal ones by default.
+
+    With weights w that add up to 1, the error of Σ w p is √(Σ w² (p − Σ w p)²) by the delta method [1]_.
+
+    References
+    ----------
+    .. [1] Owen, A. B. (2013). Monte Carlo theory, methods and examples, section 9.2. https://artowen.su.domains/mc/
+    """
+    weights = softmax(np.zeros(len(theta)) if log_weights is None else log_weights)
     engine = scorer.engines.of(labeled).engine
-    moments = np.empty((len(positions), 2, len(scorer.problem.classes)))
+    moments = np.empty((len(positions), 3, len(scorer.problem.classes)))
     for places in scorer.engines.alike(labeled, positions):
-        moments[places] = engine.map_positions(moments_over_draws, positions[places], theta)
-    return moments[:, 0], moments[:, 1]
+        moments[places] = engine.map_positions(moments_over_draws, positions[places], theta, weights)
+    return Probabilities(*np.moveaxis(moments, 1, 0))
 
 
-def moments_over_draws(structure: Structure, draws: jax.Array, rows: Any) -> jax.Array:
-    """Mean and standard deviation (rows, 2, K) of the class probabilities over draws (S, q), by Welford's updates."""
+def moments_over_draws(structure: Structure, draws: jax.Array, weights: jax.Array, rows: Any) -> jax.Array:
+    """Mean, standard deviation and error (rows, 3, K) of the class probabilities over draws (S, q), by Welford's updates."""
 
-    def step(held: Moments, draw: jax.Array) -> tuple[Moments, None]:
-        n, mean, squares = held
-        p = jax.nn.softmax(structure.log_lik_classes(draw, rows), axis=1)
-        moved = mean + (p - mean) / (n + 1)
-        return (n + 1, moved, squares + (p - mean) * (p - moved)), None
+    def step(held: tuple[Moments, Moments], draw: tuple[jax.Array, jax.Array]) -> tuple[tuple[Moments, Moments], None]:
+        theta, weight = draw
+        p = jax.nn.softmax(structure.log_lik_classes(theta, rows), axis=1)
+        by_weight, by_square = held
+        return (_updated(by_weight, p, weight), _updated(by_square, p, weight**2)), None
 
     zero = jnp.zeros(jax.eval_shape(structure.log_lik_classes, draws[0], rows).shape)
-    (n, mean, squares), _ = jax.lax.scan(step, (jnp.zeros(()), zero, zero), draws)
-    return jnp.stack([mean, jnp.sqrt(squares / n)], axis=1)
+    nothing = (jnp.zeros(()), zero, zero)
+    (_, mean, spread), (total, centre, around) = jax.lax.scan(step, (nothing, nothing), (draws, weights))[0]
+    error = around + total * (centre - mean) ** 2
+    return jnp.stack([mean, jnp.sqrt(spread), jnp.sqrt(error)], axis=1)
+
+
+def _updated(held: Moments, value: jax.Array, weight: jax.Array) -> Moments:
+    """With one more value; a weight of 0 changes nothing."""
+    total, mean, squares = held
+    now = total + weight
+    moved = mean + (value - mean) * jnp.where(now > 0, weight / jnp.where(now > 0, now, 1.0), 0.0)
+    return now, moved, squares + weight * (value - mean) * (value - moved)

@@ -83,7 +83,7 @@ def _over_draws(scorer: Scorer, trained: Trained, positions: np.ndarray) -> np.n
     if trained.theta is None or not isinstance(scorer, ModelScorer):
         raise CriterionError(f'by="{DRAWS}" needs draws, and result= holds none. Give result=sample(run), of one model.')
     theta = trained.theta.reshape(-1, trained.theta.shape[-1])
-    p, _ = probabilities_over_draws(scorer, trained.labeled, theta, positions)
+    p = probabilities_over_draws(scorer, trained.labeled, theta, positions, trained.log_weights).mean
     none = positions[np.isnan(p).any(axis=1)]
     if none.size:
         warn(say_without_probabilities(none))

@@ -37,6 +37,8 @@ class Trained:
         Where to look for the mode from.
     theta : ndarray, shape (chain, draw, q), or None
         Draws from p(θ | D).
+    log_weights : ndarray, shape (chain · draw,), or None
+        By which they count, where they do not count equally.
     pooled : bool
         Whether the labels of the pool are integrated out of them, so that D alone does not make them again.
     """
@@ -47,6 +49,7 @@ class Trained:
     approximation: str = LAPLACE
     start: np.ndarray | None = None
     theta: np.ndarray | None = None
+    log_weights: np.ndarray | None = None
     pooled: bool = False
 
     @property
@@ -133,5 +136,6 @@ def _of_sample(draws: xr.Dataset, rows: xr.Dataset, problem: Problem) -> Trained
         approximation=str(draws.attrs["approximation"]),
         start=theta.mean(axis=(0, 1)),
         theta=theta,
+        log_weights=draws["log_weight"].transpose("chain", "draw").to_numpy().ravel() if "log_weight" in draws else None,
         pooled=bool(draws.attrs.get("pooled", 0)),
     )

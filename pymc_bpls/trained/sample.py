@@ -121,13 +121,14 @@ def _named(problem: Problem, theta: np.ndarray) -> xr.Dataset:
     return xr.merge([free, named_draws(derived, theta)], compat="override") if derived.variables else free
 
 
-def draws_of_theta(problem: Problem, trained: Trained, theta: np.ndarray) -> xr.Dataset:
-    """Draws θ (chain, draw, q) as `read_trained` reads them."""
+def draws_of_theta(problem: Problem, trained: Trained, theta: np.ndarray, log_weights: np.ndarray | None = None) -> xr.Dataset:
+    """Draws θ (chain, draw, q), with logarithms of weights where they do not count equally, as `read_trained` reads them."""
     labels = list(problem.density.parameters.labels)
     coords = {"chain": np.arange(len(theta)), "draw": np.arange(theta.shape[1]), "parameter": labels}
     attrs: dict[str, Any] = {"table": problem.fingerprint, "approximation": trained.approximation}
     attrs |= {"test_rows": trained.test, "pooled": int(trained.pooled)}
-    return xr.Dataset({"theta": (("chain", "draw", "parameter"), theta)}, coords, attrs)
+    weights = {} if log_weights is None else {"log_weight": (("chain", "draw"), log_weights.reshape(theta.shape[:2]))}
+    return xr.Dataset({"theta": (("chain", "draw", "parameter"), theta), **weights}, coords, attrs)
 
 
 def _of_labeled(scorer: ModelScorer, trained: Trained, theta: np.ndarray, rng: np.random.Generator) -> dict[str, xr.Dataset]:
@@ -158,7 +159,7 @@ def _predictions(scorer: ModelScorer, trained: Trained, theta: np.ndarray) -> xr
     problem = scorer.problem
     origins, rounds = trained.origins(problem)
     positions = np.flatnonzero(origins != GIVEN)
-    mean, sd = probabilities_over_draws(scorer, trained.labeled, theta, positions)
+    mean, sd, _ = probabilities_over_draws(scorer, trained.labeled, theta, positions)
     return xr.Dataset(
         {"probability": (("row", "class"), mean), "probability_sd": (("row", "class"), sd)},
         coords={

@@ -222,6 +222,7 @@ def find_rows(rows: Any, index: pd.Index | None, n: int, what: str) -> np.ndarra
         Nothing names rows so, or a row is named twice.
     """
     named = isinstance(rows, pd.Index)
+    _refuse_features(rows, what)
     held = _as_array(rows, what)
     if held.dtype.kind == "b":
         if len(held) != n:
@@ -232,6 +233,16 @@ def find_rows(rows: Any, index: pd.Index | None, n: int, what: str) -> np.ndarra
         held = _find_names(rows if named else held, index, what)
     check_positions(held, n, what)
     return held
+
+
+def _refuse_features(rows: Any, what: str) -> None:
+    """Values of new rows, in place of what names rows."""
+    listed = isinstance(rows, list) and bool(rows) and all(isinstance(each, list | np.ndarray) for each in rows)
+    if listed or getattr(rows, "ndim", 1) > 1:
+        raise RowError(
+            f"{what} holds values of shape {np.shape(rows)}, which name no rows. Give row positions, a mask or names of the "
+            "index; new rows are a mapping from the names of the model's pm.Data to their values."
+        )
 
 
 def check_order(values: Any, names: pd.Index | None, what: str) -> None:

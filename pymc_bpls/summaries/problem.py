@@ -1,0 +1,32 @@
+"""A declared model on its table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from pymc_bpls.model.problem import Problem
+from pymc_bpls.selftraining.verdict import NO_INFORMATION
+from pymc_bpls.text.numbers import percent
+from pymc_bpls.text.summary import Summary
+
+
+def summarise_problem(problem: Problem) -> Summary:
+    """A declared model on its table."""
+    table, names = problem.table, problem.classes.names
+    counts = np.bincount(table.codes[table.labeled], minlength=len(names))
+    held_out = len(table.codes) - len(table.used)
+    variables = ", ".join(f"{rv.name}" for rv in problem.model.free_RVs)
+    sentences = [
+        f'BPLS of "{problem.name}": {len(table.labeled)} labeled rows, {len(table.candidates)} candidates, '
+        f"{len(names)} classes, {problem.density.dimension} unconstrained parameters"
+        f"{'' if problem.density.joint is None else ', rows that depend on each other'}",
+        "The pool can inform this model of the features: information() says how much."
+        if problem.says_of_features
+        else NO_INFORMATION,
+        f"{held_out} rows are neither labeled nor candidates." if held_out else "Every row is labeled or a candidate.",
+        f"Free variables: {variables}.",
+        "Priors are proper." if problem.proper else "A prior is improper, so that there are no absolute values.",
+    ]
+    shares = [percent(share) for share in (counts / counts.sum()).tolist()]
+    return Summary(sentences, pd.DataFrame({"labeled rows": counts, "share": shares}, index=pd.Index(names, name="class")))

@@ -1,0 +1,54 @@
+"""A run of self-training: whether it helped, its first and last model, how it ended, and what it added."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pymc_bpls.scoring.criteria import LAPLACE
+from pymc_bpls.selftraining.saved_run import RunTables
+from pymc_bpls.summaries.words import CLEAR_LEAD, count_classes, numbers, say_set
+from pymc_bpls.text.summary import Summary
+
+
+def summarise_run(run: RunTables) -> Summary:
+    """A run: whether it helped, its first and last model, how it ended, and what it added."""
+    ends, added = run.curve.isel(n_pseudo=[0, -1]), run.history["pseudo_label"].to_numpy()
+    n_pseudo = ends["n_pseudo"].to_numpy()
+    table: dict[str, Any] = {"rows in D": len(run.labels) + n_pseudo}
+    named = {"accuracy": "accuracy", "log_score": "log score", "held_out_log_score": "log score of rows set aside"}
+    for name, said in named.items():
+        if name in ends:
+            table[said] = numbers(ends[name].to_numpy())
+    if "log_evidence" in ends:
+        table["log evidence a row"] = numbers((ends["log_evidence"] / ends["weight"]).to_numpy())
+    rounds = int(run.history["round"].max()) if len(added) else 0
+    sentences = [
+        run.verdict,
+        f'Ended after {rounds} rounds of "{run.criterion}" ({run.approximation}): {run.stop_reason.rstrip(".")}.',
+        *say_set(run.rule, run.members),
+        *([f"Pseudo-labels: {count_classes(added, run.labels)}."] if len(added) else []),
+        *_say_leads(run),
+    ]
+    frame = pd.DataFrame(table, index=["supervised", f"{n_pseudo[-1]} pseudo-labels"])
+    return Summary(sentences, frame if len(added) else frame.iloc[:1])
+
+
+def _say_leads(run: RunTables) -> list[str]:
+    """How far choices were ahead of the next best row, and how many are, or may be, ties within the scores' own error."""
+    history = run.history
+    gap = history["gap"].to_numpy()
+    known = np.isfinite(gap)
+    if not known.any():
+        return []
+    lead = f"Choices were ahead of the next best row by {numbers(np.array([np.median(gap[known])]))[0]} (median)"
+    if "own_error" in history:
+        tied = int((gap[known] < history["own_error"].to_numpy()[known]).sum())
+        lead += f"; {tied} of {known.sum()} by less than the error of a difference, which makes them ties"
+    if run.criterion not in LAPLACE or ("own_error" in history and run.approximation == "laplace"):
+        return [f"{lead}."]
+    close = int((gap[known] < CLEAR_LEAD).sum())
+    also = f"{close} of {known.sum()} choices were less than {CLEAR_LEAD} ahead, which may be less than scores are off"
+    return [f"{lead}.", *([f"{also}: audit_along measures that."] if close else [])]

@@ -1,0 +1,74 @@
+"""Scores of all candidates: the best of them, ties, and what is wrong with others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from pymc_bpls.model.data.index import read_index
+from pymc_bpls.scoring.criteria import LAPLACE
+from pymc_bpls.scoring.results import own_error
+from pymc_bpls.summaries.words import CLEAR_LEAD, count_classes, numbers, say_set
+from pymc_bpls.text.summary import Summary
+
+_SHOWN = 8
+
+
+def are_scores(result: Any) -> bool:
+    """Whether it is what `score` returned."""
+    return isinstance(result, xr.Dataset) and "score" in result and "candidate" in result.dims
+
+
+def summarise_scores(scores: xr.Dataset) -> Summary:
+    """Scores of all candidates: the best of them, and what is wrong with others."""
+    values = scores["score"].max([dim for dim in scores["score"].dims if dim != "candidate"])
+    order = np.argsort(-values.fillna(-np.inf).to_numpy(), kind="stable")
+    lost, m = int(values.isnull().sum()), values.size
+    order = order[: min(_SHOWN, m - lost)]
+    best = scores.isel(candidate=order)
+    index, rows = read_index(best), best["candidate"].to_numpy()
+    table = {
+        **({} if index.equals(pd.Index(rows)) else {"row": rows}),
+        "pseudo-label": best["pseudo_label"].to_numpy(),
+        "score": numbers(values.to_numpy()[order]),
+        "below the best": numbers(values.to_numpy()[order] - values.max().item()),
+    }
+    for name in ("log_ppp", "log_evidence", "class_sum_error"):
+        if name in best and best[name].dims == ("candidate",):
+            table[name] = numbers(best[name].to_numpy())
+    attrs = scores.attrs
+    sentences = [
+        f'"{attrs["criterion"]}" ({attrs["approximation"]}, labels "{attrs["labels"]}") of {m} candidates, '
+        f"the best {len(order)}:",
+        *say_set(attrs.get("rule"), scores["member"].to_numpy() if "member" in scores.coords else ()),
+        *_say_ties(scores, values.to_numpy()),
+        f"Pseudo-labels: {count_classes(scores['pseudo_label'].to_numpy())}.",
+        *([f"{lost} candidates have no finite score and are never selected."] if lost else []),
+    ]
+    return Summary(
+        sentences, pd.DataFrame(table, index=index if index.nlevels > 1 or index.name is not None else index.rename("index"))
+    )
+
+
+def _say_ties(scores: xr.Dataset, values: np.ndarray) -> list[str]:
+    """How many candidates are tied with the best one within the approximation's own error, as far as that is known."""
+    error, finite, attrs = own_error(scores), np.sort(values[np.isfinite(values)]), scores.attrs
+    if len(finite) < 2:
+        return []
+    lead = finite[-1] - finite[-2]
+    by_sums = attrs["approximation"] == "laplace" and attrs["criterion"] in LAPLACE
+    if error is not None:
+        tied = int((finite[-1] - finite < error).sum())
+        by = f"the error of a difference by {'class sums' if by_sums else 'its draws'} ({error:.2g})"
+        if tied > 1:
+            return [f"The best {tied} are tied: they are nearer to each other than {by}."]
+        if by_sums or attrs["criterion"] not in LAPLACE or lead >= CLEAR_LEAD:
+            return [f"The best is ahead by more than {by}."]
+    if attrs["criterion"] not in LAPLACE or lead >= CLEAR_LEAD:
+        return []
+    sums = by_sums and "log_ppp" in scores and "rule" not in attrs
+    ways = 'labels="all" estimates that from class sums, and audit measures it' if sums else "audit measures that"
+    return [f"The best is {numbers(np.array([lead]))[0]} ahead, which may be less than scores are off: {ways}."]

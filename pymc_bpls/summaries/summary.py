@@ -1,0 +1,78 @@
+"""A result on one screen, whichever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import xarray as xr
+
+from pymc_bpls.errors import CriterionError
+from pymc_bpls.selftraining.saved_run import is_run, read_tables
+from pymc_bpls.summaries.compared import is_comparison, summarise_comparison
+from pymc_bpls.summaries.exact import is_exact, summarise_exact
+from pymc_bpls.summaries.pooled import is_pooled, summarise_pooled
+from pymc_bpls.summaries.replicates import are_replicates, summarise_replicates
+from pymc_bpls.summaries.run import summarise_run
+from pymc_bpls.summaries.scores import are_scores, summarise_scores
+from pymc_bpls.text.summary import Summary
+
+#: How each kind of result is known, and what is said of it.
+_KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any], Summary]], ...] = (
+    (is_run, lambda run: summarise_run(read_tables(run))),
+    (are_replicates, summarise_replicates),
+    (are_scores, summarise_scores),
+    (is_exact, summarise_exact),
+    (is_pooled, summarise_pooled),
+    (is_comparison, summarise_comparison),
+)
+
+
+def summary(result: xr.Dataset | xr.DataTree) -> Summary:
+    """A result on one screen: a run, scores, exact values, a posterior with the pool, or a comparison.
+
+    Parameters
+    ----------
+    result : xarray.DataTree or xarray.Dataset
+        What `self_train`, `resume`, `score`, `exact`, `marginalize` or `compare` returned.
+
+    Returns
+    -------
+    Summary
+        `print` it, or leave it as the last line of a notebook's cell.
+
+    Raises
+    ------
+    CriterionError
+        It is none of these.
+
+    See Also
+    --------
+    plot_self_training, plot_scores : the same in figures.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_bpls as bpls
+    >>> X = np.column_stack([np.ones(24), np.linspace(-2, 2, 24)])
+    >>> y = np.where(np.arange(24) % 2, -1, X[:, 1] + np.tile([0.9, -0.9], 12) > 0)
+    >>> with pm.Model() as model:
+    ...     label = pm.Bernoulli("label", logit_p=X @ pm.Normal("b", 0, 2.5, shape=2), observed=y)
+    >>> print(bpls.summary(bpls.BPLS(model).self_train("probability", rounds=2, progressbar=False)))
+    No test rows were given, so whether self-training helped is unknown. This model says nothing of x: pseudo-labels add no
+    information. Invented information: pseudo-labels made the posterior another by 0.00012 nats, which no label told.
+    <BLANKLINE>
+                    rows in D log evidence a row
+    supervised             12             -0.358
+    2 pseudo-labels        14             -0.307
+    <BLANKLINE>
+    Ended after 2 rounds of "probability" (laplace): 2 rounds are done.
+    Pseudo-labels: 2 of class 1 (100%; labeled rows 67%).
+    Choices were ahead of the next best row by 0.0021 (median).
+    """
+    for is_of_kind, summarise in _KINDS:
+        if is_of_kind(result):
+            return summarise(result)
+    raise CriterionError(
+        f"A {type(result).__name__} is no result that can be summarised. Give what self_train, score, exact, marginalize or "
+        "compare returned."
+    )
