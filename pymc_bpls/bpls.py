@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.laplace_fit import LaplaceFit, as_fit
 from pymc_bpls.errors import CriterionError, ModelError, warn
+from pymc_bpls.lazy.containers import is_lazy
+from pymc_bpls.lazy.pool import LazyPool
 from pymc_bpls.model.data.index import is_list_of_rows
 from pymc_bpls.model.data.table import check_classes
 from pymc_bpls.model.prior_sets import Variant
@@ -125,7 +128,7 @@ class BPLS(PseudoLabelSelector):
         problem = declare(
             _find_model(model),
             target=target,
-            pool=pool,
+            pool=None if is_lazy(pool) else pool,
             unlabeled=unlabeled,
             classes=classes,
             index=index,
@@ -133,6 +136,9 @@ class BPLS(PseudoLabelSelector):
             variant=variant,
         )
         self._problem = problem if bambi is None else bambi.restate(problem)
+        if is_lazy(pool):
+            self._lazy = LazyPool.of(pool, self._problem)
+            self._problem = replace(self._problem, table=self._lazy.table)
         density, name = self._problem.density, self._problem.name
         engine = Engine(density, Compiler(), conditional=self._problem.class_conditional)
         engines = OneEngine(engine) if density.joint is None else EngineForEachD(engine, name)

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,7 +21,11 @@ from pymc_bpls.audit.report import Audit
 from pymc_bpls.audit.track import read_track
 from pymc_bpls.audit.truth import candidate_of, labels_of, read_exact
 from pymc_bpls.compute.memory import refused_when_exhausted
+from pymc_bpls.compute.threads import Executor
 from pymc_bpls.errors import ApproximationError, CriterionError, ModeError, RowError
+from pymc_bpls.lazy.pool import LazyPool
+from pymc_bpls.lazy.run import begin_run, check_run
+from pymc_bpls.lazy.scoring import scores_of_pool
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.density import Parameters
 from pymc_bpls.model.problem import Problem
@@ -66,6 +71,7 @@ class PseudoLabelSelector(ABC):
 
     _scorer: Scorer
     _problem: Problem
+    _lazy: LazyPool | None = None
     #: What `audit` compares by default.
     _audited: ClassVar[tuple[str, ...]] = AUDITED
     #: Whether exact values are compared by their level, which takes the constants of every run.
@@ -193,6 +199,9 @@ class PseudoLabelSelector(ABC):
         candidate: str = "conditional",
         random_seed: int | np.random.Generator | None = None,
         chunk_bytes: int | None = None,
+        top: int | None = None,
+        to: str | Path | None = None,
+        executor: Executor | None = None,
         other_modes: bool = True,
         progressbar: bool = True,
     ) -> xr.Dataset:
@@ -272,11 +281,18 @@ class PseudoLabelSelector(ABC):
         .. [4] Opper, M. and Archambeau, C. (2009). The variational Gaussian approximation revisited. Neural Computation 21,
            786-792. https://doi.org/10.1162/neco.2008.08-07-592
         """
-        check(chunk_bytes=chunk_bytes, random_seed=random_seed, candidate=candidate, other_modes=other_modes)
+        check(chunk_bytes=chunk_bytes, random_seed=random_seed, candidate=candidate, other_modes=other_modes, executor=executor)
         labeled, candidates = self._problem.labeled, self._problem.table.candidates
         asked = replace(find_settings(criterion, approximation, expansion, labels, random_seed), told=True)
         scorer = self._scorer.with_factor(candidate)
         settings = settled(scorer, asked, labeled)
+        if self._lazy is not None:
+            with working(f"score by {settings.criterion.name}", progressbar):
+                scores, fit = scores_of_pool(self._lazy, scorer, settings, top=top, to=to, executor=executor)
+                modes = self._look_for_modes(other_modes, lambda: fit)
+            return scores.assign_attrs(_told_of(settings, expansion, candidate, modes))
+        if top is not None or to is not None:
+            raise CriterionError("top= and to= are for lazy pools. All scores are in the Dataset that score() returns.")
         if chunk_bytes is not None:
             scorer = scorer.with_memory(chunk_bytes)
         some = candidates if len(candidates) else labeled.positions[:1]
@@ -285,13 +301,7 @@ class PseudoLabelSelector(ABC):
             found, _ = score_pool(scorer, settings, fit, some)
             modes = self._look_for_modes(other_modes, lambda: fit)
         scores = found.dataset(self._problem).isel(candidate=slice(len(candidates)))
-        return scores.assign_attrs(
-            criterion=settings.criterion.name,
-            expansion=expansion,
-            labels=settings.rule.name,
-            candidate=candidate,
-            other_modes=modes,
-        )
+        return scores.assign_attrs(_told_of(settings, expansion, candidate, modes))
 
     def self_train(
         self,
@@ -308,6 +318,7 @@ class PseudoLabelSelector(ABC):
         pseudo_weight: float | Callable[[float], float] = 1.0,
         test: Any = None,
         replicates: int | None = None,
+        executor: Executor | None = None,
         random_seed: int | np.random.Generator | None = None,
         other_modes: bool = True,
         progressbar: bool = True,
@@ -378,7 +389,7 @@ class PseudoLabelSelector(ABC):
         .. [3] Fong, E., Holmes, C. and Walker, S. G. (2023). Martingale posterior distributions. JRSS B 85, 1357-1391.
            https://doi.org/10.1093/jrsssb/qkad005
         """
-        check(random_seed=random_seed, candidate=candidate, other_modes=other_modes)
+        check(random_seed=random_seed, candidate=candidate, other_modes=other_modes, executor=executor)
         asked = for_runs(find_settings(criterion, approximation, expansion, labels, random_seed))
         refuse_weight(self._problem.density, self._problem.name, pseudo_weight)
         scorer, test_set = read_test(test, self._scorer.with_factor(candidate))
@@ -386,12 +397,16 @@ class PseudoLabelSelector(ABC):
         held_out = self._known(rows_to_hold_out(rules, self._problem, asked.rng))
         plan = Plan(rounds, batch_size, rules, read_balance(class_balance, scorer), pseudo_weight, test_set, held_out)
         check_drawing(asked.rule, replicates, batch_size)
+        if self._lazy is not None:
+            check_run(settled(scorer, asked, self._problem.labeled), plan, replicates)
         table = self._problem.table
         if test_set is not None:
             table = table.without(test_set.positions)
         start = self._problem.labeled if held_out is None else self._problem.labeled.without(held_out.positions)
         settings = settled(scorer, asked, start)
         run = Run(scorer, settings, plan, start, table.candidates, History())
+        if self._lazy is not None:
+            run = begin_run(run, self._lazy, self._scorer.with_factor(candidate), test, executor)
         with working("self-training", progressbar):
             labeled = self._problem.labeled
             modes = self._look_for_modes(other_modes, lambda: fit_on(self._scorer, settings, labeled))
@@ -422,6 +437,7 @@ class PseudoLabelSelector(ABC):
         rounds: int | None = None,
         stop: Stop | list[Stop] | None = None,
         test: Any = None,
+        executor: Executor | None = None,
         random_seed: int | np.random.Generator | None = None,
         progressbar: bool = True,
     ) -> xr.DataTree:
@@ -478,7 +494,7 @@ class PseudoLabelSelector(ABC):
         """
         check(random_seed=random_seed)
         again: dict[str, Any] = {"criterion": criterion, "labels": labels, "pseudo_weight": pseudo_weight}
-        again |= {"rounds": rounds, "stop": stop, "test": test}
+        again |= {"rounds": rounds, "stop": stop, "test": test, "executor": executor}
         if REPLICATES not in run:
             return self._finish(*self._begin_again(run, random_seed, **again), progressbar)
         parts = replicates_of(run)
@@ -497,6 +513,7 @@ class PseudoLabelSelector(ABC):
         rounds: int | None,
         stop: Stop | list[Stop] | None,
         test: Any,
+        executor: Executor | None,
     ) -> tuple[Run, RunSettings]:
         """A run that goes on, and how it was made; parameters are those of `resume`."""
         saved = read_run(run, self._problem)
@@ -519,7 +536,8 @@ class PseudoLabelSelector(ABC):
         left = np.setdiff1d(self._problem.table.candidates, saved.labeled.positions)
         if test_set is not None:
             left = np.setdiff1d(left, test_set.positions)
-        return Run(scorer, settings, plan, saved.labeled, left, saved.history, warm=saved.warm, theta=saved.theta), made_by
+        begun = Run(scorer, settings, plan, saved.labeled, left, saved.history, warm=saved.warm, theta=saved.theta)
+        return (begun if self._lazy is None else begin_run(begun, self._lazy, scored_so, test, executor)), made_by
 
     def exact(
         self,
@@ -761,6 +779,11 @@ class PseudoLabelSelector(ABC):
         return audit_track(track, forms, method, every, seed, progressbar)
 
     def _needs_candidates(self) -> None:
+        if self._lazy is not None:
+            raise CriterionError(
+                "The pool is lazy, and this needs all of its rows at once. Take the best rows by score(top=...), and give them "
+                "as the pool of another BPLS."
+            )
         if not len(self._problem.table.candidates):
             raise RowError(f'"{self._problem.name}" has no candidate. Mark unlabeled rows with -1, or give pool=.')
 
@@ -798,6 +821,17 @@ class PseudoLabelSelector(ABC):
         return self._problem.density.parameters
 
 
+def _told_of(settings: Settings, expansion: str, candidate: str, modes: str) -> dict[str, Any]:
+    """What attrs of scores say of how they were made."""
+    return {
+        "criterion": settings.criterion.name,
+        "expansion": expansion,
+        "labels": settings.rule.name,
+        "candidate": candidate,
+        "other_modes": modes,
+    }
+
+
 @contextmanager
 def working(words: str, progressbar: bool, total: int | None = None) -> Iterator[Tell]:
     """Long work: a line says what is going on, and what runs out of memory is refused in words."""
@@ -808,7 +842,7 @@ def working(words: str, progressbar: bool, total: int | None = None) -> Iterator
 def _most(run: Run) -> int:
     """How many pseudo-labels a run may add."""
     rounds, size = run.plan.rounds, run.plan.batch_size
-    return len(run.candidates) if rounds is None else min(len(run.candidates), rounds * size)
+    return run.n_left if rounds is None else min(run.n_left, rounds * size)
 
 
 def for_runs(settings: Settings) -> Settings:

@@ -68,7 +68,7 @@ def test_averages_by_the_pool_table_are_those_of_quadrature(declared):
 
 def test_a_pool_by_table_scores_as_by_nodes(declared, monkeypatch):
     nodes = declared.score(approximation="ep", labels="all")["score"].to_numpy()
-    monkeypatch.setattr(predictive, "_FEWEST_BY_TABLE", 1)
+    monkeypatch.setattr(predictive, "FEWEST_BY_TABLE", 1)
     table = declared.score(approximation="ep", labels="all")["score"].to_numpy()
     assert (table != nodes).any()
     np.testing.assert_allclose(table, nodes, rtol=0, atol=2e-7)

@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 _DRAWS = 256
 _MOST_OF_PREDICTORS, _MOST_OF_THETA = 2**14, 2**12
 _ROWS_AT_ONCE = 1024
-_PREDICTED_AT_ONCE, _FEWEST_ROWS, _FEWEST_BY_TABLE = 2**13, 32, 20_000
+_PREDICTED_AT_ONCE, _FEWEST_ROWS = 2**13, 32
+#: Rows that are worth a table of averages.
+FEWEST_BY_TABLE = 20_000
 _FINEST, _CHANGE = 64, 1e-7
 
 
@@ -176,7 +178,7 @@ class Predictive:
         model = q.rows or self.by_one_predictor
         assert model is not None
         each = codes is None or (q.shape is not None and len(self.density.class_values) > 2)
-        by_table = not each and len(positions) >= _FEWEST_BY_TABLE and self.pool_table is not None
+        by_table = not each and self.are_many(len(positions)) and self.pool_table is not None
 
         def some(rows: np.ndarray) -> np.ndarray:
             of = np.zeros(len(rows), dtype=int) if codes is None else codes[rows]
@@ -195,6 +197,10 @@ class Predictive:
             return np.empty(0)
         with for_matrices_of(len(q.mean)):
             return map_rows(some, len(positions), (_PREDICTED_AT_ONCE, _PREDICTED_AT_ONCE), padded=False)
+
+    def are_many(self, n: int) -> bool:
+        """Whether so many rows are worth a table."""
+        return n >= FEWEST_BY_TABLE
 
     def _at_nodes(
         self, block: Block, mean: np.ndarray, sd: np.ndarray, refinement: int, *, each: bool = False, normalised: bool = False

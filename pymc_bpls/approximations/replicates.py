@@ -14,7 +14,7 @@ import scipy
 from scipy.special import logsumexp, ndtri
 
 REPLICATES = 8
-_AT_ONCE = 128
+DRAWS_AT_ONCE = 128
 _ERROR = 2e-4
 
 
@@ -65,9 +65,9 @@ def average(
     """
     sequences = [scipy.stats.qmc.Sobol(dimension, rng=np.random.default_rng(seed)) for seed in range(REPLICATES)]
     rows, log_means = np.arange(n), np.empty(0)
-    steps = max(1, most // (REPLICATES * _AT_ONCE))
+    steps = max(1, most // (REPLICATES * DRAWS_AT_ONCE))
     for step in range(1, steps + 1):
-        points = np.stack([ndtri(sequence.random(_AT_ONCE // 2)) for sequence in sequences])
+        points = np.stack([ndtri(sequence.random(DRAWS_AT_ONCE // 2)) for sequence in sequences])
         more = np.moveaxis(log_mean_at(np.concatenate([points, -points], axis=1), rows), 1, 0)
         if step == 1:
             log_means = more.copy()

@@ -6,9 +6,10 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import cache
+from threading import current_thread, main_thread
 from typing import Any, Protocol, TypeVar
 
 import cloudpickle
@@ -49,8 +50,23 @@ def one_thread_each(pieces: int) -> AbstractContextManager[Any]:
 
 
 @cache
-def _threads() -> ThreadPoolExecutor:
+def side_by_side_threads() -> ThreadPoolExecutor:
+    """The threads that work is done by where no executor is given: one a core."""
     return ThreadPoolExecutor(os.cpu_count() or 1)
+
+
+@contextmanager
+def as_worker() -> Iterator[None]:
+    """What is done inside is done by one thread: others work beside it.
+
+    In the main thread, that of a process which is a worker, with one BLAS thread too; threads share how many there are.
+    """
+    token = _in_worker.set(True)
+    try:
+        with one_thread_each(2 if current_thread() is main_thread() else 1):
+            yield
+    finally:
+        _in_worker.reset(token)
 
 
 class _Task:
@@ -86,7 +102,7 @@ def side_by_side(
     if isinstance(executor, InTurn) or len(pieces) < 2 or _in_worker.get():
         yield from map(function, pieces)
         return
-    futures = deque((executor or _threads()).submit(_Task(function), piece) for piece in pieces)
+    futures = deque((executor or side_by_side_threads()).submit(_Task(function), piece) for piece in pieces)
     try:
         while futures:
             yield futures.popleft().result()

@@ -24,15 +24,21 @@ def check_groups(model: pm.Model, source: Source, log_lik: Variable, known: int 
 
     Each index of a gather is held against the axis that it is on. With a value a row, it may not count from the end.
     """
+    for index, size in group_indices(source, log_lik):
+        values = np.asarray(evaluate([index], source.givens)[0])
+        by_row = values.shape[:1] == (source.n_rows,)
+        _check(model, index, values, size, by_row=by_row, known=source.n_rows if known is None else known)
+
+
+def group_indices(source: Source, log_lik: Variable) -> Iterator[tuple[Variable, int]]:
+    """Each index that depends on no parameter, and how many levels there are on the axis that it is on, where that is known."""
     moving = depends([log_lik], source.dynamic())
     _, parts = source.theta()
     for levels, axis, index in _gathers([log_lik]):
         if index not in moving:
-            values = np.asarray(evaluate([index], source.givens)[0])
             size = _size(levels, axis, parts, source, moving)
             if size is not None:
-                by_row = values.shape[:1] == (source.n_rows,)
-                _check(model, index, values, size, by_row=by_row, known=source.n_rows if known is None else known)
+                yield index, size
 
 
 def check_groups_of_priors(model: pm.Model) -> None:
@@ -67,8 +73,8 @@ def _check(model: pm.Model, index: Variable, values: np.ndarray, size: int, *, b
         return
     strange = np.unique(values[outside])[:_SHOWN].tolist()
     raise RowError(
-        f"{_name(model, index)} holds {strange}{_rows(outside, known) if by_row else ''}, outside its {size} levels "
-        f"({_levels(model, size)}). Give a group without labeled rows a level of its own, or leave these rows out."
+        f"{name_of_group(model, index)} holds {strange}{_rows(outside, known) if by_row else ''}, outside its {size} levels "
+        f"({levels_of_group(model, size)}). Give a group without labeled rows a level of its own, or leave these rows out."
     )
 
 
@@ -79,13 +85,13 @@ def _rows(outside: np.ndarray, known: int) -> str:
     return f" in {'new ' if new else ''}rows {(rows - known if new else rows)[:_SHOWN].tolist()}"
 
 
-def _name(model: pm.Model, index: Variable) -> str:
+def name_of_group(model: pm.Model, index: Variable) -> str:
     above = set(ancestors([index]))
     below = [f'"{data.name}"' for data in model.data_vars if data in above]
     return f"The group index {' with '.join(below)}" if below else "A group index"
 
 
-def _levels(model: pm.Model, size: int) -> str:
+def levels_of_group(model: pm.Model, size: int) -> str:
     """The levels by the model's coords of that length, else their range."""
     names: Any = next((values for values in model.coords.values() if values is not None and len(values) == size), None)
     if names is None:

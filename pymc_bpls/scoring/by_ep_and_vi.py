@@ -49,27 +49,49 @@ def score_by_gaussian(
     """
     k, name = criterion.k, criterion.absolute if absolute else None
     assert k is not None
-    needed = (1, 2) if name is not None and k == 2 else (k,)
-    engine, labeled = fit.engine, fit.labeled
-    method, predictive = APPROXIMATIONS[approximation], fit.predictive
+    engine, predictive = fit.engine, fit.predictive
+    method = APPROXIMATIONS[approximation]
 
     def fitted(begin: Mapping[int, Gaussian], *, to_rank: bool) -> tuple[dict[int, Gaussian], Averages]:
-        with stage(f'Gaussians by "{approximation}"'):
-            fits = {each: method.fit(engine, labeled, each, fit.mode, begin.get(each), to_rank=to_rank) for each in needed}
+        fits = fit_gaussians(approximation, criterion, fit, begin, absolute=absolute, to_rank=to_rank)
         with stage("averages over the Gaussian"):
             return fits, predictive.mean_lik_of(fits[k], pairs.rows, pairs.codes)
 
-    with for_matrices_of(engine.dimension_for(labeled)):
+    with for_matrices_of(engine.dimension_for(fit.labeled)):
         fits, averages = fitted(begin, to_rank=to_rank)
         if to_rank and smallest_lead(averages.log_mean) < method.told_apart:
             fits, averages = fitted(fits, to_rank=False)
     log_predictive, error = averages.log_mean, largest_error(averages.error)
     if name is None:
         return Values({"score": pairs.variable(log_predictive)}, error), fits
-    log_z, attrs = _log_normalizers(approximation, engine, labeled, fits)
-    log_normalizer = log_z[2].value - log_z[1].value if k == 2 else log_z[1].value
+    log_normalizer, attrs = log_normalizer_of(approximation, criterion, fit, fits)
     value = pairs.variable(log_predictive + log_normalizer)
     return Values({"score": value, name: value}, {"log_normalizer": log_normalizer, **attrs, **error}), fits
+
+
+def fit_gaussians(
+    approximation: str,
+    criterion: Criterion | FitCriterion,
+    fit: ModelFit,
+    begin: Mapping[int, Gaussian],
+    *,
+    absolute: bool,
+    to_rank: bool,
+) -> dict[int, Gaussian]:
+    """The fits by k that scores of the criterion need: of an `absolute` value for k = 2 the one for k = 1 too."""
+    assert criterion.k is not None
+    needed = (1, 2) if absolute and criterion.absolute is not None and criterion.k == 2 else (criterion.k,)
+    method, engine = APPROXIMATIONS[approximation], fit.engine
+    with stage(f'Gaussians by "{approximation}"'):
+        return {each: method.fit(engine, fit.labeled, each, fit.mode, begin.get(each), to_rank=to_rank) for each in needed}
+
+
+def log_normalizer_of(
+    approximation: str, criterion: Criterion | FitCriterion, fit: ModelFit, fits: dict[int, Gaussian]
+) -> tuple[float, dict[str, float]]:
+    """What absolute values have beyond the log predictive, the same for all candidates, with its error where it was sampled."""
+    log_z, attrs = _log_normalizers(approximation, fit.engine, fit.labeled, fits)
+    return (log_z[2].value - log_z[1].value if criterion.k == 2 else log_z[1].value), attrs
 
 
 def _log_normalizers(

@@ -17,14 +17,15 @@ from pymc_bpls.model.data.table import Labeled, Table
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.montecarlo.references import Method
 from pymc_bpls.montecarlo.tails import average_options, bad_averages
-from pymc_bpls.rules.label_rules import Options, Weighing
+from pymc_bpls.rules.label_rules import Options
 from pymc_bpls.rules.ranking import best_first
 from pymc_bpls.scoring.by_ep_and_vi import score_by_gaussian
+from pymc_bpls.scoring.by_fit import combined_classes, log_scale, score_by_fit
 from pymc_bpls.scoring.by_laplace import score_by_laplace
-from pymc_bpls.scoring.criteria import ABSOLUTE, Criterion, FitCriterion, FittedView
+from pymc_bpls.scoring.criteria import ABSOLUTE, FitCriterion
 from pymc_bpls.scoring.engines import Engines
 from pymc_bpls.scoring.fitted import ModelFit
-from pymc_bpls.scoring.results import FEWEST_SUMS, Pairs, Scores, Values, Variable, finished, largest_error, own_error
+from pymc_bpls.scoring.results import FEWEST_SUMS, Pairs, Scores, Values, finished, own_error
 from pymc_bpls.scoring.scorer import ExactValues, Warm
 from pymc_bpls.scoring.settings import Settings
 from pymc_bpls.text.progress import stage
@@ -113,14 +114,14 @@ class ModelScorer:
 
     def score(self, settings: Settings, fit: ModelFit, options: Options, warm: Warm = None) -> tuple[Scores, Warm]:
         """Scores of the candidates' classes, which are combined where the label rule says so."""
-        to_log = None if options.weigh is None else _log_scale(settings)
+        to_log = None if options.weigh is None else log_scale(settings.criterion, by_laplace=settings.by_laplace)
         result, start = self._scores(settings, fit, Pairs.of(options.candidates, options.codes), warm)
         space = "rows" if fit.mode.rows is not None and settings.with_prior else "parameters"
         own_error = self._own_error(settings, fit, options, result, start)
         result = replace(result, attrs={**result.attrs, **own_error, "space": space})
         if options.weigh is None or to_log is None:
             return finished(self.problem, result, options, theta=fit.mode.theta, told=settings.told), start
-        combined, weighing = _combined_classes(result, options.weigh, to_log)
+        combined, weighing = combined_classes(result, options.weigh, to_log)
         return finished(self.problem, combined, options, weighing, theta=fit.mode.theta, told=settings.told), start
 
     def _scores(self, settings: Settings, fit: ModelFit, pairs: Pairs, warm: Warm) -> tuple[Values, Warm]:
@@ -130,7 +131,7 @@ class ModelScorer:
             absolute, to_rank = self.problem.proper and settings.absolute, not settings.absolute
             return score_by_gaussian(settings.approximation, criterion, fit, pairs, begin, absolute=absolute, to_rank=to_rank)
         if isinstance(criterion, FitCriterion):
-            return _score_by_fit(criterion, settings.rng, fit, pairs), warm
+            return score_by_fit(criterion, settings.rng, fit.predictive, fit.mode, pairs), warm
         shared = warm if isinstance(warm, np.ndarray) else None
         return score_by_laplace(self.problem, criterion, settings.with_prior, fit, pairs, shared)
 
@@ -165,49 +166,6 @@ class ModelScorer:
             reference.proposal,
             None if level is None else averages.plus(level, reference.draws.batches).error,
         )
-
-
-def _score_by_fit(criterion: FitCriterion, rng: np.random.Generator, fit: ModelFit, pairs: Pairs) -> Values:
-    """Scores of the pairs; a class with probability 0 has none but −∞, unless its score is a probability."""
-    view = FittedView(fit.predictive, fit.mode, pairs.rows, pairs.codes, rng)
-    score = np.asarray(criterion.score(view), dtype=float)
-    if score.shape != pairs.rows.shape:
-        raise CriterionError(
-            f'Criterion "{criterion.name}" gives values of shape {score.shape} for {len(pairs.rows)} pairs of row and class. '
-            "Return one for each of view.positions."
-        )
-    if criterion.log_p is None:
-        score = np.where(np.isneginf(view.at_own_class(view.log_probabilities)), -np.inf, score)
-    attrs = {} if criterion.error is None else largest_error(criterion.error(view))
-    return Values({"score": pairs.variable(score)}, attrs)
-
-
-def _log_scale(settings: Settings) -> Callable[[np.ndarray], np.ndarray]:
-    """From scores to logarithms of probabilities or of densities, on which classes combine."""
-    criterion = settings.criterion
-    if isinstance(criterion, Criterion) or not settings.by_laplace:
-        return np.asarray
-    if criterion.log_p is None:
-        raise CriterionError(
-            f'"{criterion.name}" is no probability, so that classes cannot be combined by it. '
-            'Use labels="predicted" or "all", or another criterion.'
-        )
-    return criterion.log_p
-
-
-def _combined_classes(
-    result: Values, weigh: Callable[[np.ndarray], Weighing], to_log: Callable[[np.ndarray], np.ndarray]
-) -> tuple[Values, Weighing]:
-    """`score` and the absolute value with their classes combined, as logarithms; terms stay those of each class."""
-    with np.errstate(divide="ignore"):
-        log_values = to_log(result["score"])
-    weighing = weigh(log_values)
-    combined: dict[str, Variable] = {
-        name: (("candidate",), weighing.combined(log_values if name == "score" else result[name]))
-        for name in ("score", *ABSOLUTE.values())
-        if name in result
-    }
-    return Values({**result.variables, **combined}, result.attrs), weighing
 
 
 def _checked(probabilities: Any, positions: np.ndarray, n_classes: int) -> np.ndarray:

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from pymc_bpls.errors import warn
-from pymc_bpls.model.problem import Problem
 from pymc_bpls.rules.label_rules import Options, Weighing
 from pymc_bpls.rules.ranking import best_classes, best_first, tied_with_best
+
+if TYPE_CHECKING:
+    from pymc_bpls.model.problem import Problem
 
 FEWEST_SUMS = 3
 DESCRIPTIONS = {
@@ -117,19 +119,26 @@ def finished(
     """
     dims, scores = result.variables["score"]
     candidates, codes = options.candidates, options.codes
-    usable = ~(np.isnan(scores) | np.isposinf(scores))
-    if "converged" in result:
-        converged = result["converged"]
-        usable = usable & (converged if weighing is None else converged.all(axis=1))
-    if weighing is not None:
-        chosen = weighing.codes
-    else:
-        chosen = codes if codes.ndim == 1 else best_classes(np.where(usable, scores, -np.inf), options.preference)
+    usable, chosen = judged(result, options, weighing)
     _warn_of_lost(problem, options, usable, theta)
     if told:
         _warn_of_zeros(problem, options, usable & np.isneginf(scores))
     variables = {**result.variables, "score": (dims, np.where(usable, scores, np.nan))}
     return Scores(variables, result.attrs, candidates=candidates, codes=codes, chosen=chosen)
+
+
+def judged(result: Values, options: Options, weighing: Weighing | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Which scores can be used, in their shape, and the pseudo-label of each candidate, a code."""
+    scores = result["score"]
+    usable = ~(np.isnan(scores) | np.isposinf(scores))
+    if "converged" in result:
+        converged = result["converged"]
+        usable = usable & (converged if weighing is None else converged.all(axis=1))
+    if weighing is not None:
+        return usable, weighing.codes
+    if options.codes.ndim == 1:
+        return usable, options.codes
+    return usable, best_classes(np.where(usable, scores, -np.inf), options.preference)
 
 
 def _warn_of_lost(problem: Problem, options: Options, usable: np.ndarray, theta: np.ndarray | None) -> None:

@@ -146,9 +146,18 @@ class Run:
             members=members,
         )
 
+    @property
+    def n_left(self) -> int:
+        """How many candidates there are yet."""
+        return len(self.candidates)
+
+    def _position_of(self, candidate: int) -> int:
+        """Of a candidate, as results number the rows."""
+        return candidate
+
     def _ending(self, done: int) -> Ending | None:
         """Whether to stop after so many rounds."""
-        if not len(self.candidates):
+        if not self.n_left:
             return Ending("pool", "the pool is empty")
         if self.plan.rounds is not None and done >= self.plan.rounds:
             return Ending("rounds", f"{self.plan.rounds} rounds are done")
@@ -242,7 +251,7 @@ class Run:
             labeled = labeled.with_rows(self.candidates[[candidate]], np.array([code]), self.plan.weight(score))
             steps.append(
                 {
-                    "candidate": int(self.candidates[candidate]),
+                    "candidate": self._position_of(int(self.candidates[candidate])),
                     "code": int(code),
                     "score": score,
                     "gap": float(score - others.max()) if len(others) else np.nan,

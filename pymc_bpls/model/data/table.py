@@ -128,22 +128,12 @@ def read_pool(model: pm.Model, pool: Mapping[str, Any] | None, label: Variable, 
     if pool is None:
         return NO_POOL
     held = containers(model)
-    below = set(ancestors([used_by]))
-    in_use = {name: data for name, data in held.items() if data in below and data is not label}
-    _check_names(pool, held, in_use)
+    check_pool_names(model, list(pool), label, used_by, n)
     arrays = {name: _as_rows(model, name, rows, held[name]) for name, rows in pool.items()}
     frames = [rows for rows in pool.values() if isinstance(rows, pd.DataFrame | pd.Series)]
     sizes = {name: len(array) for name, array in arrays.items()}
     if len(set(sizes.values())) > 1:
         raise RowError(f"The pool's containers have different numbers of rows: {sizes}. Give each the same rows.")
-    missing = [
-        name for name, data in in_use.items() if name not in pool and data.ndim and len(data.get_value(borrow=True)) == n
-    ]
-    if missing:
-        raise RowError(
-            f"pool= misses {_quoted(missing)}, which {'has' if len(missing) == 1 else 'have'} a value for each of the "
-            f"{n} declared rows. Give the new rows' values too."
-        )
     size = next(iter(sizes.values()), 0)
     givens: dict[Variable, np.ndarray] = {
         held[name]: np.concatenate([held[name].get_value(), array.astype(held[name].type.dtype)])
@@ -156,7 +146,30 @@ def read_pool(model: pm.Model, pool: Mapping[str, Any] | None, label: Variable, 
     return Pool(givens, size, frames[-1].index if frames else None)
 
 
-def _check_names(pool: Mapping[str, Any], held: Mapping[str, Any], in_use: Mapping[str, Any]) -> None:
+def row_containers(model: pm.Model, label: Variable, used_by: Variable, n: int) -> dict[str, SharedVariable]:
+    """The data containers below the likelihood `used_by` that have a value for each of the `n` declared rows."""
+    below = set(ancestors([used_by]))
+    return {
+        name: data
+        for name, data in containers(model).items()
+        if data in below and data is not label and data.ndim and len(data.get_value(borrow=True)) == n
+    }
+
+
+def check_pool_names(model: pm.Model, names: list[str], label: Variable, used_by: Variable, n: int) -> None:
+    """Refuse a pool that names what is no container of the likelihood, or lacks one with a value for each declared row."""
+    held, below = containers(model), set(ancestors([used_by]))
+    in_use = {name: data for name, data in held.items() if data in below and data is not label}
+    _check_names(names, held, in_use)
+    missing = [name for name in row_containers(model, label, used_by, n) if name not in names]
+    if missing:
+        raise RowError(
+            f"pool= misses {_quoted(missing)}, which {'has' if len(missing) == 1 else 'have'} a value for each of the "
+            f"{n} declared rows. Give the new rows' values too."
+        )
+
+
+def _check_names(pool: list[str], held: Mapping[str, Any], in_use: Mapping[str, Any]) -> None:
     unknown = [name for name in pool if name not in held]
     if unknown:
         raise RowError(

@@ -1,0 +1,249 @@
+"""Scores of one partition: its rows are read and checked, and scored by what scores a table, on the worker.
+
+A partition is a table of its own here. The fit on D, the Gaussian and the criterion come from where D is; so do row spaces,
+beside whose rows, those of D, the partition's stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.predictive import Predictive, log_softmax
+from pymc_bpls.compute.chunks import map_rows
+from pymc_bpls.compute.compiler import Compiler
+from pymc_bpls.compute.threads import as_worker
+from pymc_bpls.engine.modes.mode import Mode
+from pymc_bpls.engine.row_engine import RowEngine
+from pymc_bpls.engine.rows.affine_rows import AffineRows
+from pymc_bpls.engine.rows.loadings import Loadings
+from pymc_bpls.engine.rows.reduced_rows import ReducedRows
+from pymc_bpls.engine.rows.row_space import RowSpace
+from pymc_bpls.errors import CriterionError
+from pymc_bpls.lazy.best import Best
+from pymc_bpls.lazy.code import Code
+from pymc_bpls.lazy.parts import Part
+from pymc_bpls.lazy.rows import check_groups, check_leaves, read_rows
+from pymc_bpls.lazy.statistics import Statistics
+from pymc_bpls.lazy.stores import Store
+from pymc_bpls.rules.label_rules import LabelRule, read_options
+from pymc_bpls.scoring.by_fit import combined_classes, log_scale, score_by_fit
+from pymc_bpls.scoring.criteria import CRITERIA, Criterion, FitCriterion
+from pymc_bpls.scoring.results import Pairs, Values, judged, largest_error, rank_pairs
+
+_ROWS = 2**10, 2**13
+
+
+@dataclass(frozen=True)
+class PartDensity:
+    """Rows of a partition for the functions of a model: what a `Density` is to its table."""
+
+    structure: Any
+    data: tuple[np.ndarray, ...]
+    start: np.ndarray
+
+    @property
+    def dimension(self) -> int:
+        """q."""
+        return len(self.start)
+
+    @property
+    def class_values(self) -> np.ndarray:
+        """What the class codes stand for."""
+        return self.structure.class_values
+
+    def take(self, positions: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The inputs of some rows."""
+        return tuple(values[positions] for values in self.data)
+
+
+@dataclass(frozen=True)
+class PartPredictive(Predictive):
+    """Predictions for the rows of a partition, as `Predictive` makes them for all rows of the pool at once.
+
+    `many` says whether these are worth a table, `closer` by what factor nodes are closer than the rules say.
+    """
+
+    many: bool = False
+    closer: int = 1
+
+    def are_many(self, n: int) -> bool:
+        """Whether all rows of the pool are, however few of them the partition has."""
+        return self.many
+
+    @cached_property
+    def refinement(self) -> int:
+        """That of the table on which D is."""
+        return self.closer
+
+
+@dataclass(frozen=True)
+class Averaging:
+    """The Gaussian that a criterion averages over, and what its absolute value has beyond the logarithm of the average."""
+
+    gaussian: Gaussian
+    space: RowSpace | None
+    constant: float = 0.0
+
+
+@dataclass(frozen=True)
+class PoolScorer:
+    """What scores any partition of a pool: the code of the model, the fit on D, and how to score.
+
+    `criterion` is named, or one's own. `averaging` is there for EP and VI; `predicted_by` where pseudo-labels are predicted by
+    averages instead of the mode. `present` (K,) says which classes have a labeled row, `conditional` what a candidate brings
+    (`RowEngine`). Rows `left_out` (ascending numbers) are no candidates.
+    """
+
+    code: Code
+    criterion: str | Criterion | FitCriterion
+    rule: LabelRule
+    present: np.ndarray
+    mode: Mode
+    mode_space: RowSpace | None
+    averaging: Averaging | None
+    predicted_by: Averaging | None
+    random_state: Mapping[str, Any]
+    conditional: bool
+    many: bool
+    closer: int
+    top: int
+    left_out: np.ndarray
+    store: Store | None = None
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a worker sends of a partition: its best pairs and its statistics."""
+
+    number: int
+    best: Best
+    statistics: Statistics
+
+
+def score_part(scorer: PoolScorer, part: Part) -> Reply:
+    """Read, check and score a partition, and write its scores where the scorer has a store."""
+    with as_worker():
+        reply = _PartScores.of(scorer, part).reply() if part.n else _nothing(scorer, part)
+        if scorer.store is not None:
+            scorer.store.keep(part.number, reply)
+        return reply
+
+
+def read_chosen(code: Code, part: Part, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Some rows of a partition, by their place in it."""
+    with as_worker():
+        return {name: values[rows] for name, values in read_rows(part, code.containers).items()}
+
+
+def _nothing(scorer: PoolScorer, part: Part) -> Reply:
+    if scorer.store is not None:
+        scorer.store.write(part, np.empty(0), np.empty(0, dtype=np.int64))
+    return Reply(part.number, Best.none(), Statistics.none(len(scorer.present)))
+
+
+@dataclass(frozen=True)
+class _PartScores:
+    """A partition with its rows read."""
+
+    scorer: PoolScorer
+    part: Part
+    predictive: PartPredictive
+
+    @classmethod
+    def of(cls, scorer: PoolScorer, part: Part) -> _PartScores:
+        data = _inputs(scorer.code, part)
+        density: Any = PartDensity(scorer.code.functions, data, scorer.code.start)
+        engine: Any = RowEngine(density, Compiler(), conditional=scorer.conditional)
+        return cls(scorer, part, PartPredictive(engine, scorer.many, scorer.closer))
+
+    def reply(self) -> Reply:
+        """Scores of all rows, of which the best are kept."""
+        scorer, part = self.scorer, self.part
+        kept = np.setdiff1d(np.arange(part.n), scorer.left_out - part.first)
+        scores, codes, error = self._scores(kept)
+        pairs, values = rank_pairs(scores, codes)
+        best = Best.of(values, part.first + kept[pairs[:, 0]], pairs[:, 1], scorer.top) if scorer.top else Best.none()
+        if scorer.store is not None:
+            scorer.store.write(part, scores, codes)
+        return Reply(part.number, best, Statistics.of(scores, codes, part.first, len(scorer.present), error))
+
+    def _scores(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        """Scores (m,) or (m, K) of rows, NaN where there is none, their pseudo-labels (m,), and the largest error."""
+        scorer = self.scorer
+        criterion = CRITERIA[scorer.criterion] if isinstance(scorer.criterion, str) else scorer.criterion
+        options = read_options(scorer.rule, positions, self._log_probabilities(positions), scorer.present)
+        result = self._values(criterion, Pairs.of(positions, options.codes))
+        weighing = None
+        if options.weigh is not None:
+            to_log = log_scale(criterion, by_laplace=scorer.averaging is None)
+            result, weighing = combined_classes(result, options.weigh, to_log)
+        usable, codes = judged(result, options, weighing)
+        return np.where(usable, result["score"], np.nan), codes, float(result.attrs.get("score_error", 0.0))
+
+    def _values(self, criterion: Criterion | FitCriterion, pairs: Pairs) -> Values:
+        scorer = self.scorer
+        if scorer.averaging is None:
+            assert isinstance(criterion, FitCriterion)
+            return score_by_fit(criterion, self._rng(pairs), self.predictive, self._mode, pairs)
+        averages = self.predictive.mean_lik_of(self._gaussian(scorer.averaging), pairs.rows, pairs.codes)
+        return Values({"score": pairs.variable(averages.log_mean + scorer.averaging.constant)}, largest_error(averages.error))
+
+    def _log_probabilities(self, positions: np.ndarray) -> np.ndarray:
+        by = self.scorer.predicted_by
+        if by is None:
+            return self.predictive.log_probabilities_at(self._mode, positions)
+        return log_softmax(self.predictive.log_mean_lik(self._gaussian(by), positions, normalised=True))
+
+    @cached_property
+    def _mode(self) -> Mode:
+        return replace(self.scorer.mode, rows=self._reduced(self.scorer.mode_space))
+
+    def _gaussian(self, averaging: Averaging) -> Gaussian:
+        return replace(averaging.gaussian, rows=self._reduced(averaging.space))
+
+    def _reduced(self, space: RowSpace | None) -> ReducedRows | None:
+        """The partition's rows in the coordinates of D's."""
+        if space is None:
+            return None
+        rows = self._affine_rows
+        return ReducedRows(rows, space, Loadings(rows.design, space))
+
+    @property
+    def _affine_rows(self) -> AffineRows:
+        rows = self.predictive.engine.affine_rows
+        assert rows is not None
+        return rows
+
+    def _rng(self, pairs: Pairs) -> np.random.Generator:
+        """The random numbers that these pairs get of those of the whole pool, one a pair in order."""
+        state = self.scorer.random_state
+        bits: Any = getattr(np.random, state["bit_generator"])()
+        bits.state = dict(state)
+        if not hasattr(bits, "advance"):
+            raise CriterionError(
+                f"{state['bit_generator']} cannot be moved ahead to the random numbers of a partition. Give a whole number in "
+                "random_seed=."
+            )
+        ahead = self.part.first - int(np.searchsorted(self.scorer.left_out, self.part.first))
+        bits.advance(ahead * (pairs.codes.size // max(1, pairs.shape[0])))
+        return np.random.Generator(bits)
+
+
+def _inputs(code: Code, part: Part) -> tuple[np.ndarray, ...]:
+    """The row inputs of a partition, the place of each row first, checked."""
+    held = list(read_rows(part, code.containers).values())
+
+    def some(rows: np.ndarray) -> Sequence[np.ndarray]:
+        return [np.asarray(values) for values in code.inputs_of(*(values[rows] for values in held))]
+
+    values = map_rows(some, part.n, _ROWS)
+    count = len(values) - len(code.groups)
+    check_leaves(part, dict(enumerate(values[:count])))
+    check_groups(part, code.groups, values[count:])
+    return (np.arange(part.n), *values[:count])

@@ -1,0 +1,121 @@
+"""A lazy pool of a model: its partitions, its rows by their numbers, and the model's code for the workers that read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pymc_bpls.approximations.predictive import FEWEST_BY_TABLE
+from pymc_bpls.compute.threads import Executor
+from pymc_bpls.errors import RowError
+from pymc_bpls.lazy.code import Code
+from pymc_bpls.lazy.containers import Partitions, names_in, read_partitions
+from pymc_bpls.lazy.exporting import code_of
+from pymc_bpls.lazy.part_scorer import read_chosen
+from pymc_bpls.lazy.passes import over_parts
+from pymc_bpls.lazy.row_graph import containers_of
+from pymc_bpls.model.data.index import RowNames
+from pymc_bpls.model.data.table import Table, check_pool_names
+from pymc_bpls.model.problem import Problem
+from pymc_bpls.scoring.fitted import ModelFit
+
+
+class NumberedRows(RowNames):
+    """Rows that are named by their numbers, however many there are."""
+
+    def coords(self, dim: str, rows: np.ndarray | None = None) -> dict[str, Any]:
+        """Of rows at some positions."""
+        return RowNames(self.index if rows is None else pd.Index(rows)).coords(dim)
+
+
+@dataclass(frozen=True)
+class LazyPool:
+    """A pool of partitions, and the model on its declared rows whose data containers these have.
+
+    Rows are numbered as if they were appended to the declared ones: a candidate is the same row however a pool is given.
+    """
+
+    partitions: Partitions
+    problem: Problem
+
+    @classmethod
+    def of(cls, pool: Any, problem: Problem) -> LazyPool:
+        """Of what a user gives.
+
+        Raises
+        ------
+        RowError
+            Its containers are not the model's, or the declared table has candidates of its own.
+        """
+        if len(problem.table.candidates):
+            raise RowError(
+                f'"{problem.name}" has {len(problem.table.candidates)} unlabeled rows besides the lazy pool. Declare labeled '
+                "rows alone, and give all others in pool=."
+            )
+        containers = containers_of(problem)
+        names = names_in(pool, containers)
+        check_pool_names(problem.model, names, problem.label, problem.log_lik, problem.source.n_rows)
+        return cls(read_partitions(pool, containers), problem)
+
+    @property
+    def table(self) -> Table:
+        """The declared table, in which rows of the pool have numbers for names."""
+        index = pd.RangeIndex(self.first_candidate + self.partitions.n_rows)
+        return replace(self.problem.table, names=NumberedRows(index), named=False)
+
+    @property
+    def first_candidate(self) -> int:
+        """The position of its first row."""
+        return self.problem.source.n_rows
+
+    @cached_property
+    def _codes(self) -> dict[Any, Code]:
+        """Code for workers, once it is made, by what candidates bring and which tables there are."""
+        return {}
+
+    def code(self, fit: ModelFit, *, averages: bool = False) -> Code:
+        """The model's code for workers; where they take `averages` of many rows, with the table of these."""
+        conditional, predictive = fit.engine.conditional, fit.predictive
+        if conditional not in self._codes:
+            self._codes[conditional] = code_of(self.problem, fit.engine)
+        tables = fit.engine.density.structure.store.tables
+        if predictive.by_one_predictor is not None:
+            made = [predictive.by_one_predictor.row_table, predictive.pool_table if averages and self.are_many else None]
+            tables = {name: tables[name] for name, table in zip(("row", "pool"), made, strict=True) if table is not None}
+            key = conditional, tuple(tables)
+            if key not in self._codes:
+                self._codes[key] = self._codes[conditional].with_tables(tables)
+            return self._codes[key]
+        return self._codes[conditional]
+
+    @property
+    def are_many(self) -> bool:
+        """Whether its rows are worth a table of averages."""
+        return self.partitions.n_rows >= FEWEST_BY_TABLE
+
+    def rows(self, numbers: np.ndarray, code: Code, executor: Executor | None) -> dict[str, np.ndarray]:
+        """Some rows by their numbers, in that order, read by the workers."""
+        unique, places = np.unique(numbers, return_inverse=True)
+        wanted = self.partitions.of_rows(unique)
+        some = _Chosen(code, wanted)
+        read = list(over_parts(_read, some, self.partitions.parts(list(wanted)), executor))
+        return {
+            each.name: np.concatenate([np.empty((0, *each.shape), each.dtype), *(rows[each.name] for rows in read)])[places]
+            for each in code.containers
+        }
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """Which rows of each partition are wanted."""
+
+    code: Code
+    rows: dict[int, np.ndarray]
+
+
+def _read(chosen: _Chosen, part: Any) -> dict[str, np.ndarray]:
+    return read_chosen(chosen.code, part, chosen.rows[part.number])
