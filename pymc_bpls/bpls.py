@@ -151,7 +151,7 @@ class BPLS(PseudoLabelSelector):
         hidden = self._problem.hidden
         if hidden and is_list_of_rows(unlabeled):
             warn(f'unlabeled= lists {hidden} rows of "{self._problem.name}" that hold a label. Their labels are not used.')
-        if pool is not None and not len(self._problem.table.candidates):
+        if pool is not None and self._lazy is None and not len(self._problem.table.candidates):
             warn(
                 f'pool= adds no rows to "{self._problem.name}", so that there is no candidate. Give it rows without '
                 "labels, or leave it out."
@@ -186,7 +186,7 @@ class BPLS(PseudoLabelSelector):
 
     @property
     def _summary(self) -> Summary:
-        return summarise_problem(self._problem)
+        return summarise_problem(self._problem, 0 if self._lazy is None else self._lazy.partitions.n_rows)
 
     def __repr__(self) -> str:
         return "\n".join(self._summary.sentences[:2])

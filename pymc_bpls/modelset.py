@@ -89,6 +89,10 @@ class ModelSet(PseudoLabelSelector):
                 f"rule={rule!r} is no rule. Give GammaMaximin(), LeastFavorable(), SumRule() or Penalised(weight)."
             )
         self.members = _declared(models, declared)
+        if any(member._lazy is not None for member in self.members.values()):
+            raise CriterionError(
+                "A ModelSet compares values of every row by several models, and the pool is lazy. Use one BPLS."
+            )
         names = tuple(self.members)
         if predictor not in (BEST, *names):
             raise CriterionError(f'predictor="{predictor}" is no member. Use "best" or one of {", ".join(names)}.')

@@ -282,6 +282,7 @@ class PseudoLabelSelector(ABC):
            786-792. https://doi.org/10.1162/neco.2008.08-07-592
         """
         check(chunk_bytes=chunk_bytes, random_seed=random_seed, candidate=candidate, other_modes=other_modes, executor=executor)
+        check(**({} if top is None else {"top": top}))
         labeled, candidates = self._problem.labeled, self._problem.table.candidates
         asked = replace(find_settings(criterion, approximation, expansion, labels, random_seed), told=True)
         scorer = self._scorer.with_factor(candidate)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +40,7 @@ class LazyPool:
 
     partitions: Partitions
     problem: Problem
+    codes: dict[Any, Code] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, pool: Any, problem: Problem) -> LazyPool:
@@ -72,25 +72,20 @@ class LazyPool:
         """The position of its first row."""
         return self.problem.source.n_rows
 
-    @cached_property
-    def _codes(self) -> dict[Any, Code]:
-        """Code for workers, once it is made, by what candidates bring and which tables there are."""
-        return {}
-
     def code(self, fit: ModelFit, *, averages: bool = False) -> Code:
         """The model's code for workers; where they take `averages` of many rows, with the table of these."""
         conditional, predictive = fit.engine.conditional, fit.predictive
-        if conditional not in self._codes:
-            self._codes[conditional] = code_of(self.problem, fit.engine)
+        if conditional not in self.codes:
+            self.codes[conditional] = code_of(self.problem, fit.engine)
         tables = fit.engine.density.structure.store.tables
         if predictive.by_one_predictor is not None:
             made = [predictive.by_one_predictor.row_table, predictive.pool_table if averages and self.are_many else None]
             tables = {name: tables[name] for name, table in zip(("row", "pool"), made, strict=True) if table is not None}
             key = conditional, tuple(tables)
-            if key not in self._codes:
-                self._codes[key] = self._codes[conditional].with_tables(tables)
-            return self._codes[key]
-        return self._codes[conditional]
+            if key not in self.codes:
+                self.codes[key] = self.codes[conditional].with_tables(tables)
+            return self.codes[key]
+        return self.codes[conditional]
 
     @property
     def are_many(self) -> bool:

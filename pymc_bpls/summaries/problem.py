@@ -11,14 +11,14 @@ from pymc_bpls.text.numbers import percent
 from pymc_bpls.text.summary import Summary
 
 
-def summarise_problem(problem: Problem) -> Summary:
-    """A declared model on its table."""
+def summarise_problem(problem: Problem, n_lazy: int = 0) -> Summary:
+    """A declared model on its table, with so many rows of a lazy pool."""
     table, names = problem.table, problem.classes.names
     counts = np.bincount(table.codes[table.labeled], minlength=len(names))
     held_out = len(table.codes) - len(table.used)
     variables = ", ".join(f"{rv.name}" for rv in problem.model.free_RVs)
     sentences = [
-        f'BPLS of "{problem.name}": {len(table.labeled)} labeled rows, {len(table.candidates)} candidates, '
+        f'BPLS of "{problem.name}": {len(table.labeled)} labeled rows, {len(table.candidates) + n_lazy:,} candidates, '
         f"{len(names)} classes, {problem.density.dimension} unconstrained parameters"
         f"{'' if problem.density.joint is None else ', rows that depend on each other'}",
         "The pool can inform this model of the features: information() says how much."
