@@ -4,6 +4,7 @@ import pickle
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import pairwise
 
 import dask.array as da
 import dask.dataframe as dd
@@ -57,13 +58,13 @@ def data():
 
 @pytest.fixture(scope="module")
 def in_memory(data):
-    X, group, y = data
+    X, group, _ = data
     return bpls.BPLS(_model(*data), pool={"X": X[N:], "g": group[N:]})
 
 
 @pytest.fixture(scope="module")
 def lazy(data):
-    X, group, y = data
+    X, group, _ = data
     return bpls.BPLS(
         _model(*data), pool={"X": da.from_array(X[N:], chunks=(170, 3)), "g": da.from_array(group[N:], chunks=100)}
     )
@@ -105,13 +106,14 @@ def test_the_best_pairs_are_those_in_memory(in_memory, lazy):
     scores = in_memory.score("probability", labels="all", **QUIET)
     found = lazy.score("probability", labels="all", top=M, **QUIET)
     np.testing.assert_allclose(found.score, np.sort(scores.score.values.ravel())[::-1][:M], rtol=0, atol=1e-12)
-    own = [scores.score.sel(candidate=i, label=c).item() for i, c in zip(found.candidate.values, found.pseudo_label.values)]
+    found_pairs = zip(found.candidate.values, found.pseudo_label.values, strict=True)
+    own = [scores.score.sel(candidate=i, label=c).item() for i, c in found_pairs]
     np.testing.assert_allclose(found.score, own, rtol=0, atol=1e-12)
 
 
 @pytest.mark.slow
 def test_a_model_of_several_predictors_and_one_of_none_are_scored_alike(data):
-    X, group, y = data
+    X, _, y = data
     with pm.Model() as network:
         x = pm.Data("X", X[:N])
         hidden = pm.math.tanh(x @ pm.Normal("w", 0, 1, shape=(Q, 3)))
@@ -147,7 +149,7 @@ def test_few_labels_and_many_features_are_scored_in_the_coordinates_of_the_label
 def test_chunks_make_no_difference(in_memory, lazy, data, ends, k):
     X, group, _ = data
     ends = [0, *sorted(ends), M]
-    parts = [{"X": X[N + a : N + b], "g": group[N + a : N + b]} for a, b in zip(ends, ends[1:])]
+    parts = [{"X": X[N + a : N + b], "g": group[N + a : N + b]} for a, b in pairwise(ends)]
     whole, found = lazy._lazy, lazy.score("probability", top=M, **QUIET)
     other = bpls.BPLS.__new__(bpls.BPLS)
     other.__dict__.update(lazy.__dict__)
@@ -161,7 +163,7 @@ def test_chunks_make_no_difference(in_memory, lazy, data, ends, k):
 
 @given(st.lists(st.lists(st.floats(-1e6, 1e6, allow_subnormal=False), max_size=9), max_size=6))
 def test_histograms_of_parts_add_up(parts):
-    whole = Histogram.of(np.array(sum(parts, [])))
+    whole = Histogram.of(np.array([value for part in parts for value in part]))
     together = Histogram.of(np.empty(0))
     for part in parts:
         together = together + Histogram.of(np.array(part))
@@ -188,7 +190,7 @@ def _parquet(folder, X, group):
     frame = pd.DataFrame(X, columns=COLUMNS).assign(g=group, text="no number")
     table, ends = pa.Table.from_pandas(frame, preserve_index=False), [0, 100, 100, 101, 377, len(X)]
     folder.mkdir()
-    for number, (first, last) in enumerate(zip(ends, ends[1:])):
+    for number, (first, last) in enumerate(pairwise(ends)):
         pq.write_table(table.slice(first, last - first), folder / f"{number}.parquet", row_group_size=150)
     return dd.read_parquet(folder, split_row_groups=True)
 
@@ -239,7 +241,7 @@ def test_nothing_is_read_until_rows_are_scored(data):
     ids=["NaN", "a group that is not known"],
 )
 def test_what_cannot_be_scored_is_named_by_partition_and_row(data, tmp_path, spoil, says):
-    X, group, y = (values.copy() for values in data)
+    X, group, _ = (values.copy() for values in data)
     spoil(X, group)
     model = _model(*data)
     lazy = bpls.BPLS(model, pool={"X": da.from_array(X[N:], chunks=(60, Q)), "g": da.from_array(group[N:], chunks=60)})
