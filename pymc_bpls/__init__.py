@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from pymc_bpls.audit.along import AuditAlong
     from pymc_bpls.audit.report import Audit
     from pymc_bpls.bpls import BPLS
+    from pymc_bpls.choosing.choice import Choice
+    from pymc_bpls.choosing.pipelines import Marginalize, Train
     from pymc_bpls.comparison.compare import compare
     from pymc_bpls.datasets import load_dataset, simulate
     from pymc_bpls.engine.laplace_fit import LaplaceFit
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from pymc_bpls.modelset import ModelSet
     from pymc_bpls.plots.agreement import plot_agreement
     from pymc_bpls.plots.audit import plot_audit
+    from pymc_bpls.plots.choice import plot_choice
     from pymc_bpls.plots.decision import plot_decision
     from pymc_bpls.plots.scores import plot_scores
     from pymc_bpls.plots.self_training import plot_self_training
@@ -47,6 +50,8 @@ _NAMES = {
     "audit.along": ("AuditAlong",),
     "audit.report": ("Audit",),
     "bpls": ("BPLS",),
+    "choosing.choice": ("Choice",),
+    "choosing.pipelines": ("Marginalize", "Train"),
     "comparison.compare": ("compare",),
     "datasets": ("load_dataset", "simulate"),
     "engine.laplace_fit": ("LaplaceFit",),
@@ -75,6 +80,7 @@ _NAMES = {
     "summaries.summary": ("summary",),
     "plots.agreement": ("plot_agreement",),
     "plots.audit": ("plot_audit",),
+    "plots.choice": ("plot_choice",),
     "plots.decision": ("plot_decision",),
     "plots.scores": ("plot_scores",),
     "plots.self_training": ("plot_self_training",),
@@ -88,6 +94,7 @@ __all__ = [
     "AuditAlong",
     "BPLSError",
     "BPLSWarning",
+    "Choice",
     "CombiningRule",
     "Criterion",
     "CriterionError",
@@ -104,6 +111,7 @@ __all__ = [
     "LabelRule",
     "LaplaceFit",
     "LeastFavorable",
+    "Marginalize",
     "MaxRounds",
     "ModeError",
     "ModelError",
@@ -116,12 +124,14 @@ __all__ = [
     "StopRule",
     "SumRule",
     "Threshold",
+    "Train",
     "Weighing",
     "compare",
     "encode_labels",
     "load_dataset",
     "plot_agreement",
     "plot_audit",
+    "plot_choice",
     "plot_decision",
     "plot_scores",
     "plot_self_training",

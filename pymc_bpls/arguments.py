@@ -55,6 +55,9 @@ ARGUMENTS: dict[str, tuple[Predicate, str]] = {
     "replicates": (count(1), "replicates={value!r} is no number of runs. Give 1 or more."),
     "splits": (count(1), "splits={value!r} is no number of splits. Give 1 or more, or a list of splits."),
     "test_share": (number(lambda value: 0 < value < 1), "test_share={value!r} is no share. Give a number between 0 and 1."),
+    "folds": (count(2), "folds={value!r} is no number of folds. Give 2 or more."),
+    "repeats": (count(1), "repeats={value!r} is no number of repetitions. Give 1 or more."),
+    "alpha": (number(lambda value: 0 < value < 1), "alpha={value!r} is no probability. Give a number between 0 and 1."),
     "batch_size": (count(1), "batch_size={value!r} is no number of rows to add. Give 1 or more."),
     "pseudo_weight": (
         number(lambda value: value > 0),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -20,12 +21,16 @@ from pymc_bpls.audit.make import Bench, make_audit, nothing_to_audit
 from pymc_bpls.audit.report import Audit
 from pymc_bpls.audit.track import read_track
 from pymc_bpls.audit.truth import candidate_of, labels_of, read_exact
+from pymc_bpls.choosing.choice import Choice
+from pymc_bpls.choosing.choose import Trial, make_choice
+from pymc_bpls.choosing.pipelines import Train, beside, read_pipelines
 from pymc_bpls.compute.memory import refused_when_exhausted
 from pymc_bpls.compute.threads import Executor
 from pymc_bpls.errors import ApproximationError, CriterionError, ModeError, RowError
 from pymc_bpls.lazy.pool import LazyPool
 from pymc_bpls.lazy.run import begin_run, check_run
 from pymc_bpls.lazy.scoring import scores_of_pool
+from pymc_bpls.model.data.labels import UNLABELED
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.density import Parameters
 from pymc_bpls.model.problem import Problem
@@ -319,6 +324,7 @@ class PseudoLabelSelector(ABC):
         pseudo_weight: float | Callable[[float], float] = 1.0,
         test: Any = None,
         replicates: int | None = None,
+        choose: bool | Mapping[str, Any] | None = None,
         executor: Executor | None = None,
         random_seed: int | np.random.Generator | None = None,
         other_modes: bool = True,
@@ -353,6 +359,10 @@ class PseudoLabelSelector(ABC):
             or (mapping as for `pool`, true labels).
         replicates : int, optional
             For labels that are drawn: so many runs, each with its own stream of `random_seed`.
+        choose : bool or mapping, optional
+            True returns this run only where `BPLS.choose` finds that labeled rows prove it better than the supervised model,
+            which is returned otherwise, as a run without rounds. A mapping of further pipelines, as `BPLS.choose` takes them,
+            competes too, and what is chosen is returned. attrs say which (`choice`) and why (`choice_verdict`).
         random_seed : int or numpy Generator, optional
             For `criterion="random"`, labels that are drawn, and rows that a stop rule draws to hold them out.
         other_modes : bool, default True
@@ -378,6 +388,7 @@ class PseudoLabelSelector(ABC):
         See Also
         --------
         resume : goes on with a run.
+        choose : this run, another way, or the supervised model, as labeled rows prove.
         audit_along : compares its choices with exact ones.
         plot_self_training, summary : show it.
 
@@ -391,6 +402,12 @@ class PseudoLabelSelector(ABC):
            https://doi.org/10.1093/jrsssb/qkad005
         """
         check(random_seed=random_seed, candidate=candidate, other_modes=other_modes, executor=executor)
+        if choose is not None and choose is not False:
+            how: dict[str, Any] = {"approximation": approximation, "expansion": expansion, "labels": labels}
+            how |= {"candidate": candidate, "rounds": rounds, "batch_size": batch_size, "stop": stop}
+            how |= {"class_balance": class_balance, "pseudo_weight": pseudo_weight, "replicates": replicates}
+            pipelines = beside(Train(criterion, other_modes=other_modes, **how), choose)
+            return self.choose(pipelines, test=test, executor=executor, random_seed=random_seed, progressbar=progressbar).noted
         asked = for_runs(find_settings(criterion, approximation, expansion, labels, random_seed))
         refuse_weight(self._problem.density, self._problem.name, pseudo_weight)
         scorer, test_set = read_test(test, self._scorer.with_factor(candidate))
@@ -778,6 +795,133 @@ class PseudoLabelSelector(ABC):
         seed = int(rng.integers(2**31))
         track = read_track(run, self._scorer, labels, seed)
         return audit_track(track, forms, method, every, seed, progressbar)
+
+    def choose(
+        self,
+        pipelines: Mapping[str, Any] | None = None,
+        *,
+        loss: str | Callable[[xr.DataArray, np.ndarray], Any] = "log",
+        folds: int = 5,
+        repeats: int = 4,
+        alpha: float = 0.1,
+        guarantee: str = "bound",
+        groups: Any = None,
+        test: Any = None,
+        executor: Executor | None = None,
+        random_seed: int | np.random.Generator | None = None,
+        progressbar: bool = True,
+    ) -> Choice:
+        """Which pipeline to use: the supervised model, unless labeled rows that were set aside prove another one better.
+
+        Each pipeline is done again without the labels of a fold, whose rows then judge it beside the supervised model. The
+        rows of a fold are no candidates meanwhile. Ctrl-C leaves the decision to the folds that are done.
+
+        Parameters
+        ----------
+        pipelines : mapping of str to Train, Marginalize or callable, optional
+            Whole ways to a model. A callable takes (labels, random_seed), labels a Series over the user's index with None where
+            there is none, and returns class probabilities of all rows, a DataArray (row, class). By default PPP until `NoGain`
+            and to the end of the pool, "probability", and where the model is class-conditional `Marginalize` at 0.1 and 1.
+        loss : {"log", "brier", "zero_one"} or callable, default "log"
+            By which predictions are judged: what you care about. A callable takes probabilities (row, class) and the true
+            classes, and returns a loss a row.
+        folds, repeats : int, default 5 and 4
+            So many folds of the labeled rows, stratified by class, dealt so many times. Where rows are fewer there are as many
+            folds as rows.
+        alpha : float, default 0.1
+            Probability of leaving the supervised model for one that is no better, at most.
+        guarantee : {"bound", "betting"}, default "bound"
+            By a lower bound d̄ − t √((1/J + n_test/n_train) s²) of the difference over all J folds [1]_, with Bonferroni's
+            correction over pipelines: approximate, as folds share rows. Or exactly, whatever the model, by bets on rows in
+            random order, each predicted from rows before it: the e-value has to reach the number of pipelines over alpha [2]_.
+            Bets need a loss with a bound. With 30 labels they nearly always leave it at the supervised model.
+        groups : array_like, shape (rows,), optional
+            The group of each row of the table: labeled rows of a group are in one fold, and its unlabeled rows are no
+            candidates there.
+        test : tuple, optional
+            As in `self_train`, for the final fit; test rows are no candidates in any fold.
+        executor : optional
+            Anything with `submit`, which then does folds side by side; one after the other by default.
+        random_seed : int or numpy Generator, optional
+            Of the folds and the pipelines; the final fit takes it as it is.
+        progressbar : bool, default True
+
+        Returns
+        -------
+        Choice
+            `print` it: the verdict, and a table of differences with their bounds or e-values. `result` is the chosen pipeline
+            on all labels.
+
+        Raises
+        ------
+        CriterionError
+            A pipeline, the loss or the guarantee is none, or bets are asked for by a loss without a bound.
+
+        See Also
+        --------
+        self_train : with `choose=True`, one run or the supervised model.
+        compare : differences beyond chance, of which none is chosen.
+        plot_choice : draws it.
+
+        References
+        ----------
+        .. [1] Nadeau, C. and Bengio, Y. (2003). Inference for the generalization error. Machine Learning 52, 239-281.
+           https://doi.org/10.1023/A:1024068626366
+        .. [2] Waudby-Smith, I. and Ramdas, A. (2024). Estimating means of bounded random variables by betting. JRSS B 86, 1-27.
+           https://doi.org/10.1093/jrsssb/qkad009
+
+        Examples
+        --------
+        >>> import numpy as np, pymc as pm, pymc_bpls as bpls
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(60, 2))
+        >>> y = np.where(np.arange(60) < 30, X[:, 0] + rng.logistic(size=60) > 0, -1)
+        >>> with pm.Model() as model:
+        ...     label = pm.Bernoulli("label", logit_p=X @ pm.Normal("b", 0, 2.5, shape=2), observed=y)
+        >>> pls = bpls.BPLS(model)
+        >>> choice = pls.choose({"probability": bpls.Train("probability", rounds=5)}, random_seed=0, progressbar=False)
+        >>> choice.name, choice.table.index.tolist()
+        ('supervised', ['supervised', 'probability'])
+        """
+        check(random_seed=random_seed)
+        check(executor=executor)
+        trial = Trial.read(self._problem, loss, folds, repeats, alpha, guarantee, groups)
+        named = read_pipelines(pipelines, self)
+        _, test_set = read_test(test, self._scorer)
+        never = (
+            np.empty(0, dtype=int) if test_set is None else test_set.positions[test_set.positions < self._problem.source.n_rows]
+        )
+        told = {"test": test, "progressbar": progressbar}
+        with working(f"choosing among {len(named) + 1} pipelines", progressbar, folds * repeats) as tell:
+            return make_choice(
+                self, named, trial, never=never, random_seed=random_seed, executor=executor, told=told, tell=tell
+            )
+
+    @property
+    def problem(self) -> Problem:
+        """The declared model on its table, of a set its first member's."""
+        return self._problem
+
+    def hiding(self, rows: Any) -> Self:
+        """The same model, to which rows are neither labeled nor candidates: as if nobody had labeled them.
+
+        Parameters
+        ----------
+        rows : array_like
+            Row positions, a mask, or names of the index.
+
+        Returns
+        -------
+        BPLS or ModelSet
+            It shares what was compiled.
+        """
+        table, rows = self._problem.table, self._problem.positions(rows, "rows=")
+        codes = table.codes.copy()
+        codes[rows] = UNLABELED
+        hiding = copy(self)
+        hiding._scorer = self._scorer.with_table(replace(table.without(rows), codes=codes))
+        hiding._problem = hiding._scorer.problem
+        return hiding
 
     def _needs_candidates(self) -> None:
         if self._lazy is not None:

@@ -30,11 +30,15 @@ EXPECTED_FAILED_CHECKS = {
 }
 
 
-CHECKS = list(
-    estimator_checks_generator(
-        BPLSClassifier(criterion="probability", rounds=1), expected_failed_checks=EXPECTED_FAILED_CHECKS, mark="xfail"
+CHECKS = [
+    check
+    for safe in (False, True)
+    for check in estimator_checks_generator(
+        BPLSClassifier(criterion="probability", rounds=1, safe=safe),
+        expected_failed_checks=EXPECTED_FAILED_CHECKS,
+        mark="xfail",
     )
-)
+]
 
 
 @pytest.mark.slow
@@ -44,6 +48,14 @@ CHECKS = list(
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+def test_the_safe_classifier_is_the_supervised_one_where_labels_prove_no_gain(rows):
+    X, y, _ = rows
+    safe = BPLSClassifier(criterion="probability", rounds=1, safe=True, random_seed=0).fit(X, y)
+    assert safe.run_.attrs["choice"] == "supervised" and safe.n_iter_ == 0
+    expected = BPLSClassifier(criterion="probability", rounds=0).fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(safe.predict_proba(X), expected, rtol=1e-6)
 
 
 def regression_without_intercept(X, codes):

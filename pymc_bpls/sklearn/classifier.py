@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pymc_bpls.approximations.predictive import Predictive
 from pymc_bpls.bpls import BPLS
+from pymc_bpls.choosing.folds import read_groups
 from pymc_bpls.errors import CriterionError, LabelError, ModelError, warn
 from pymc_bpls.model.data.labels import UNLABELED
 from pymc_bpls.model.density import NO_ROW
@@ -32,7 +33,7 @@ from pymc_bpls.scoring.scorer import fit_on, settled
 from pymc_bpls.scoring.settings import find_settings
 from pymc_bpls.selftraining.run import Stop
 from pymc_bpls.selftraining.saved_run import RunTables, read_run, read_tables
-from pymc_bpls.sklearn.folds import LabeledKFold, encode, read_groups, read_labels, splits
+from pymc_bpls.sklearn.folds import LabeledKFold, encode, read_labels, splits
 from pymc_bpls.text.numbers import plus_minus
 
 BuildModel = Callable[[np.ndarray, np.ndarray], pm.Model]
@@ -79,10 +80,13 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
         module. By default `logistic_regression`.
     criterion, approximation, expansion, labels, rounds, batch_size, stop, class_balance, pseudo_weight
         As in `BPLS.self_train`; `rounds=0` is the supervised model.
+    safe : bool, default False
+        Whether the run is used only where labeled rows that are set aside prove it better than the supervised model, which is
+        used otherwise (`BPLS.choose`); `run_.attrs["choice_verdict"]` says why.
     predictor : {"map", "laplace"}, default "map"
         Class probabilities at the mode, or averaged over the Laplace approximation there.
     random_seed : int or numpy Generator, optional
-        For `criterion="random"`.
+        For `criterion="random"`, and the folds of `safe`.
     progressbar : bool, default False
 
     Attributes
@@ -139,6 +143,7 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
         stop: Stop | list[Stop] | None = None,
         class_balance: Any = None,
         pseudo_weight: float = 1.0,
+        safe: bool = False,
         predictor: str = "map",
         random_seed: int | np.random.Generator | None = None,
         progressbar: bool = False,
@@ -153,6 +158,7 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
         self.stop = stop
         self.class_balance = class_balance
         self.pseudo_weight = pseudo_weight
+        self.safe = safe
         self.predictor = predictor
         self.random_seed = random_seed
         self.progressbar = progressbar
@@ -203,6 +209,7 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
             stop=self.stop,
             class_balance=self.class_balance,
             pseudo_weight=self.pseudo_weight,
+            choose=self.safe and not known.all(),
             random_seed=self.random_seed,
             progressbar=self.progressbar,
         )

@@ -12,6 +12,7 @@ import pandas as pd
 from sklearn.model_selection import BaseCrossValidator, StratifiedGroupKFold
 from sklearn.utils import check_random_state, column_or_1d
 
+from pymc_bpls.choosing.folds import read_groups
 from pymc_bpls.errors import CriterionError, LabelError, RowError
 from pymc_bpls.model.data.labels import UNLABELED, encode_labels
 
@@ -39,18 +40,6 @@ def encode(labels: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarra
     marked[~known] = None
     codes, classes, _ = encode_labels(marked)
     return codes, classes
-
-
-def read_groups(groups: Any, n: int) -> np.ndarray | None:
-    """Groups as given, shape (rows,), or None."""
-    if groups is None:
-        return None
-    found = column_or_1d(groups)
-    if len(found) != n:
-        raise RowError(f"groups= has {len(found)} entries, and there are {n} rows. Give the group of each row.")
-    if pd.isna(found).any():
-        raise RowError(f"groups= lacks a value in {pd.isna(found).sum()} rows. Give each row a group.")
-    return found
 
 
 def splits(cv: Any, X: Any, truth: np.ndarray, groups: np.ndarray | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:

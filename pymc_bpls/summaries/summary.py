@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import xarray as xr
@@ -30,6 +31,8 @@ _KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any], Summary]], ...] = (
 
 def summary(result: xr.Dataset | xr.DataTree) -> Summary:
     """A result on one screen: a run, scores, exact values, a posterior with the pool, or a comparison.
+
+    Where `self_train(choose=…)` picked it, the summary says why. A `Choice` and an `Audit` show themselves.
 
     Parameters
     ----------
@@ -71,8 +74,16 @@ def summary(result: xr.Dataset | xr.DataTree) -> Summary:
     """
     for is_of_kind, summarise in _KINDS:
         if is_of_kind(result):
-            return summarise(result)
+            return _with_choice(summarise(result), result.attrs.get("choice_verdict"))
     raise CriterionError(
         f"A {type(result).__name__} is no result that can be summarised. Give what self_train, score, exact, marginalize or "
         "compare returned."
     )
+
+
+def _with_choice(found: Summary, verdict: str | None) -> Summary:
+    """With the verdict of the choice that picked a result, where one did."""
+    if verdict is None:
+        return found
+    first, *others = found.sentences
+    return replace(found, sentences=[first, verdict, *others])

@@ -1,0 +1,91 @@
+"""What a choice says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from pymc_bpls.choosing.evidence import BETTING, Evidence
+from pymc_bpls.choosing.losses import Loss
+from pymc_bpls.text.numbers import percent
+
+#: What a loss is called; a function goes by its own name.
+LOSS_IN_WORDS = {"log": "log loss", "brier": "Brier's loss", "zero_one": "share of errors"}
+_MANY = 1e7
+
+
+def say_choice(
+    chosen: str | None, evidence: Mapping[str, Evidence], loss: Loss, guarantee: str, alpha: float, n: int, n_pipelines: int
+) -> str:
+    """Which pipeline to use, by which proof; without one, how far from it labels are. `chosen` is None for the supervised."""
+    if chosen is not None:
+        return f'Use "{chosen}": {_say_proof(evidence[chosen], loss, guarantee, alpha, n_pipelines)}.'
+    kept = "Use the supervised model"
+    if not evidence:
+        return f"{kept}: no other pipeline went through every fold."
+    if all(each.difference == 0 and each.error == 0 for each in evidence.values()):
+        return f"{kept}: every other pipeline predicts the {n} labeled rows as it does."
+    nearest = max(evidence, key=lambda name: (evidence[name].proof, evidence[name].difference, name))
+    near = evidence[nearest]
+    return (
+        f'{kept}: {n} labels prove no other pipeline better. The nearest is "{nearest}" ({_say_difference(near, loss)}; '
+        f"{_say_short(near, guarantee, alpha, n_pipelines)}). {_say_labels(near.labels, n, loss)}"
+    )
+
+
+def say_undealt(reason: str) -> str:
+    """That no row can be set aside."""
+    return f"Use the supervised model: no labeled rows can be set aside to judge others, since {reason}. Label more rows."
+
+
+def say_interrupted(done: int, planned: int) -> str:
+    """After how many folds Ctrl-C came."""
+    return f"Interrupted after {done} of {planned} folds, which decided."
+
+
+def say_refused(refused: Mapping[str, str]) -> list[str]:
+    """Which pipelines were not judged."""
+    return [f'"{name}" was refused in a fold: {reason}' for name, reason in refused.items()]
+
+
+def _say_proof(evidence: Evidence, loss: Loss, guarantee: str, alpha: float, n_pipelines: int) -> str:
+    many = "" if n_pipelines == 1 else f", for all {n_pipelines} pipelines together"
+    if guarantee == BETTING:
+        return (
+            f"bets that it predicts better than the supervised model came to an e-value of {evidence.proof:.3g}, above "
+            f"{n_pipelines / alpha:.3g}; were it never better, that had probability {percent(alpha)} at most{many}"
+        )
+    return (
+        f"{_say_difference(evidence, loss)} on rows that were set aside, and above {evidence.proof:.2g} with confidence "
+        f"{percent(1 - alpha)}{many}"
+    )
+
+
+def _say_difference(evidence: Evidence, loss: Loss) -> str:
+    """By how much a pipeline loses less."""
+    way = "lowered" if evidence.difference > 0 else "raised"
+    return f"{LOSS_IN_WORDS.get(loss.name, loss.name)} {way} by {abs(evidence.difference):.2g}"
+
+
+def _say_short(evidence: Evidence, guarantee: str, alpha: float, n_pipelines: int) -> str:
+    if guarantee == BETTING:
+        return f"e-value {evidence.proof:.2g}, and {n_pipelines / alpha:.3g} would do"
+    if not np.isfinite(evidence.proof):
+        return "one fold has no bound"
+    return f"a gain of {evidence.proof:.2g} at least with confidence {percent(1 - alpha)}"
+
+
+def _say_labels(labels: float, n: int, loss: Loss) -> str:
+    """How many labels would tell, where n do not."""
+    if 0 < labels <= n:
+        return f"A difference of {loss.point} would have been seen."
+    if not np.isfinite(labels) or labels <= 0:
+        return f"How many labels would show a difference of {loss.point} cannot be said from so few rows."
+    about = f"more than {_MANY:,.0f}" if labels > _MANY else f"about {_two_digits(labels):,}"
+    return f"To see a difference of {loss.point} it would take {about} labels."
+
+
+def _two_digits(value: float) -> int:
+    size = 10 ** max(0, int(np.floor(np.log10(value))) - 1)
+    return max(1, round(value / size) * size)

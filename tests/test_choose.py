@@ -1,0 +1,430 @@
+"""A choice among whole pipelines that labeled rows have to prove, and the supervised model where they do not."""
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise, product
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+import reference
+import xarray as xr
+from scipy.stats import t, ttest_1samp
+from sklearn.metrics import brier_score_loss, log_loss, zero_one_loss
+from sklearn.model_selection import StratifiedGroupKFold
+
+import pymc_bpls as bpls
+from pymc_bpls.choosing.betting import bets, labels_to_see, log_wealth
+from pymc_bpls.choosing.bound import lower_bound
+from pymc_bpls.choosing.evidence import Judged, judge, of_units
+from pymc_bpls.choosing.folds import NoFolds, Units, cross_fitting, deal_groups, deal_rows, one_after_the_other
+from pymc_bpls.choosing.losses import LOSSES
+from pymc_bpls.choosing.pipelines import ByUser, Pipeline
+
+QUIET = {"progressbar": False}
+TRAIN = {"probability": bpls.Train("probability", rounds=3)}
+rng = np.random.default_rng(3)
+
+
+def oracle(truth, p=0.95):
+    """Knows the true classes."""
+
+    def pipeline(labels, random_seed):
+        of_two = np.where(truth == 1, p, 1 - p)
+        return xr.DataArray(np.c_[of_two, 1 - of_two], dims=("row", "class"), coords={"class": [1, 0]})
+
+    return pipeline
+
+
+# --- the bound and the bets -------------------------------------------------------------------------------------------------
+
+
+def test_the_bound_is_student_s_where_folds_are_independent():
+    d = rng.normal(0.1, 0.3, size=7)
+    interval = ttest_1samp(d, 0, alternative="greater").confidence_interval(0.9)
+    found = lower_bound(d, 0.0, 0.1, 1)
+    assert found.lower == pytest.approx(interval.low) and found.mean == pytest.approx(d.mean())
+    by_hand = d.mean() - t.ppf(1 - 0.1 / 3, 6) * np.sqrt((1 / 7 + 0.25) * d.var(ddof=1))
+    assert lower_bound(d, 0.25, 0.1, 3).lower == pytest.approx(by_hand)
+    assert lower_bound(d[:1], 0.25, 0.1, 3).lower == -np.inf
+
+
+def test_with_the_labels_that_it_says_the_bound_of_such_a_difference_is_0():
+    d = rng.normal(0, 0.3, size=10)
+    n = lower_bound(d, 0.25, 0.1, 2).labels_to_see(0.01, 40)
+    more = 0.01 + (d - d.mean()) * np.sqrt(40 / n)  # fold means of n labels
+    assert lower_bound(more, 0.25, 0.1, 2).lower == pytest.approx(0, abs=1e-12)
+
+
+def test_wealth_is_that_of_the_gambler_step_by_step():
+    d = rng.uniform(-1, 1, size=30)
+    wealth, total, squares = [1.0], 0.0, 0.0
+    for each in d:
+        stake = min(max(total / squares, 0), 0.5) if squares else 0.0
+        wealth.append(wealth[-1] * (1 + stake * each))
+        total, squares = total + each, squares + each**2
+    np.testing.assert_allclose(np.exp(log_wealth(d)), wealth[1:])
+    assert bets(d).min() >= 0 and bets(d).max() <= 0.5 and bets(d)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "odds"), [((-1, 1), (0.5, 0.5)), ((-0.5, 0, 1), (0.5, 0.25, 0.25)), ((-1, 0.9), (0.5, 0.5))]
+)
+def test_in_a_fair_game_the_mean_wealth_is_1_and_ville_s_inequality_holds(values, odds):
+    """All sequences of nine rows, each with its probability."""
+    paths = np.array(list(product(range(len(values)), repeat=9)))
+    chance = np.prod(np.array(odds)[paths], axis=1)
+    wealth = np.exp([log_wealth(np.array(values, dtype=float)[path]) for path in paths])
+    fair = np.dot(values, odds) == 0
+    mean = chance @ wealth[:, -1]
+    assert mean == pytest.approx(1) if fair else mean < 1
+    for c in (2.0, 5.0, 10.0):
+        assert chance[wealth.max(axis=1) >= c].sum() <= 1 / c
+
+
+def test_wealth_reaches_the_threshold_with_about_as_many_labels_as_it_says():
+    d = rng.choice([-1.0, 1.0], p=[0.4, 0.6], size=(200, 2000))
+    first = (log_wealth(row) >= np.log(20) for row in d)
+    taken = np.median([each.argmax() if each.any() else len(each) for each in first])
+    assert 0.5 < taken / labels_to_see(0.2, d[0], 20.0) < 2
+
+
+@pytest.mark.parametrize(("name", "theirs"), [("log", log_loss), ("zero_one", zero_one_loss), ("brier", brier_score_loss)])
+def test_losses_are_scikit_learn_s(name, theirs):
+    p, truth = rng.uniform(0.01, 0.99, size=50), rng.integers(2, size=50)
+    both = np.c_[1 - p, p]
+    expected = theirs(truth, both.argmax(axis=1) if name == "zero_one" else p)
+    assert LOSSES[name].of_rows(both, truth).mean() == pytest.approx(expected * (2 if name == "brier" else 1))
+
+
+# --- folds ------------------------------------------------------------------------------------------------------------------
+
+
+def test_groups_are_dealt_as_evenly_as_by_scikit_learn():
+    """By how much the folds' shares of a class differ; which of equally good folds a group joins is another matter."""
+
+    def uneven(codes, folds):
+        counts = np.array([np.bincount(codes[folds == fold], minlength=3) for fold in range(4)])
+        return (counts / counts.sum(axis=0)).std(axis=0).mean()
+
+    ours, theirs = [], []
+    for seed in range(60):
+        draw = np.random.default_rng(seed)
+        codes, groups = draw.integers(3, size=60), np.unique(draw.integers(14, size=60), return_inverse=True)[1]
+        found, by_them = deal_groups(codes, groups, 4), np.empty(60, dtype=int)
+        for fold, (_, test) in enumerate(StratifiedGroupKFold(4).split(codes, codes, groups)):
+            by_them[test] = fold
+        assert all(len(set(found[groups == group])) == 1 for group in groups)
+        ours.append(uneven(codes, found))
+        theirs.append(uneven(codes, by_them))
+    assert np.mean(ours) < np.mean(theirs) + 0.002 and np.mean(np.isclose(ours, theirs)) > 0.5
+
+
+def test_rows_are_dealt_evenly_within_each_class():
+    codes = rng.integers(3, size=47)
+    folds = deal_rows(codes, 5)
+    for code in range(3):
+        assert np.ptp(np.bincount(folds[codes == code], minlength=5)) <= 1
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("deal", [cross_fitting, one_after_the_other])
+def test_no_group_is_split_and_no_row_is_predicted_by_itself(deal, grouped):
+    rows, codes = np.sort(rng.permutation(90)[:40]), rng.integers(2, size=40)
+    groups = rng.integers(9, size=90) if grouped else None
+    units = Units.of(rows, codes, np.array(["a", "b"]), groups)
+    folds = deal(units, 3, 2, np.random.default_rng(0))
+    assert len(folds) == 6
+    for fold in folds:
+        told = np.setdiff1d(rows, fold.hidden)
+        assert np.isin(fold.test, fold.hidden).all() and set(codes[np.isin(rows, told)]) == {0, 1}
+        if grouped:
+            assert set(groups[told]).isdisjoint(groups[fold.hidden])
+    for repeat in (0, 1):
+        some = [fold for fold in folds if fold.repeat == repeat]
+        judged = np.concatenate([fold.test for fold in some])
+        assert len(judged) == len(set(judged.tolist()))
+        if deal is cross_fitting:
+            np.testing.assert_array_equal(np.sort(judged), rows)
+        else:
+            for one, later in pairwise(some):  # what is told grows by what was predicted
+                assert set(one.hidden) - set(one.test) == set(later.hidden)
+
+
+def test_what_cannot_be_dealt_says_why():
+    names = np.array(["ham", "spam"])
+    units = Units.of(np.arange(5), np.array([0, 0, 0, 0, 1]), names, None)
+    with pytest.raises(NoFolds, match="class spam has all of its labeled rows in one fold"):
+        cross_fitting(units, 5, 1, rng)
+    together = Units.of(np.arange(4), np.array([0, 1, 0, 1]), names, np.zeros(4))
+    for deal, words in ((cross_fitting, "all labeled rows belong together"), (one_after_the_other, "no labeled row is left")):
+        with pytest.raises(NoFolds, match=words):
+            deal(together, 2, 1, rng)
+
+
+def test_groups_bet_once():
+    np.testing.assert_allclose(of_units(np.array([1.0, 0.0, 0.5, -1.0]), np.array([7, 7, 2, 2])), [0.5, -0.25])
+
+
+# --- choose -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def choice(small):
+    return small.choose(TRAIN, folds=3, repeats=2, random_seed=0, **QUIET)
+
+
+def test_losses_are_those_of_models_that_never_saw_the_labels(table, choice):
+    X, y, truth = table
+    for fold, part in choice.losses.groupby("fold"):
+        rows = part["row"].to_numpy()
+        hidden = np.where(np.isin(np.arange(26), rows), -1, y)
+        pls = bpls.BPLS(reference.logistic(X, hidden), unlabeled=np.flatnonzero(y < 0))
+        for name, rounds in (("supervised", 0), ("probability", 3)):
+            run = pls.self_train("probability", rounds=rounds, **QUIET)
+            p = pls.predict_proba(rows, result=run).to_numpy()
+            np.testing.assert_allclose(
+                part["loss"].sel(pipeline=name), -np.log(p[np.arange(len(rows)), truth[rows]]), rtol=1e-6
+            )
+        assert int(fold) < 6 and set(part["repeat"].to_numpy()) == {int(fold) // 3}
+
+
+def test_the_table_is_made_of_the_losses(choice):
+    held = choice.losses["loss"]
+    d = (held.sel(pipeline="supervised") - held.sel(pipeline="probability")).groupby("fold").mean().to_numpy()
+    ratio = np.mean([n / (12 - n) for n in np.bincount(held["fold"])])
+    error = np.sqrt((1 / 6 + ratio) * d.var(ddof=1))
+    row = choice.table.loc["probability"]
+    np.testing.assert_allclose(
+        [row.difference, row.standard_error, row.bound], [d.mean(), error, d.mean() - t.ppf(0.9, 5) * error]
+    )
+    np.testing.assert_allclose(choice.table["loss"], held.mean("prediction"))
+    assert choice.name == "supervised" and choice.threshold == 0
+    assert choice.verdict.startswith("Use the supervised model: 12 labels prove no other pipeline better.")
+    assert "To see a difference of 0.01 nats of log loss it would take" in choice.verdict
+    assert "probability" in str(choice) and "<table" in choice._repr_html_()
+
+
+def test_the_result_is_that_of_the_method_itself(small, choice):
+    plain = small.self_train("ppp", rounds=0, **QUIET)
+    np.testing.assert_array_equal(choice.result["unconstrained"]["mode"], plain["unconstrained"]["mode"])
+
+
+def test_the_order_of_pipelines_and_the_executor_change_nothing(small, choice):
+    both = {**TRAIN, "other": bpls.Train("random", rounds=2)}
+    with ThreadPoolExecutor(2) as threads:
+        one = small.choose(both, folds=3, random_seed=0, executor=threads, **QUIET)
+    other = small.choose(dict(reversed(both.items())), folds=3, random_seed=0, **QUIET)
+    pd.testing.assert_frame_equal(one.table, other.table.loc[one.table.index])
+    assert one.name == other.name
+
+
+def test_the_order_of_rows_and_folds_changes_nothing():
+    losses = {"supervised": rng.uniform(size=12), "other": rng.uniform(size=12)}
+
+    def fold(places):
+        held = {name: values[places] for name, values in losses.items()}
+        return Judged(places, places, 0, 8, held, held, {})
+
+    how = {"guarantee": "bound", "largest": None, "n": 12, "alpha": 0.1, "n_pipelines": 2}
+    one = judge([fold(np.arange(start, 12, 3)) for start in range(3)], "other", "supervised", **how)
+    two = judge([fold(np.arange(start, 12, 3)[::-1]) for start in (2, 0, 1)], "other", "supervised", **how)
+    assert one.proof == pytest.approx(two.proof, rel=1e-12) and one.difference == pytest.approx(two.difference)
+
+
+@pytest.mark.parametrize("guarantee", ["bound", "betting"])
+def test_what_is_better_is_chosen(guarantee):
+    draw = np.random.default_rng(0)
+    truth = draw.integers(2, size=60)
+    y = np.where(np.arange(60) < 40, truth, -1)
+    pls = bpls.BPLS(reference.logistic(draw.normal(size=(60, 2)), y), index=pd.Index([f"r{i}" for i in range(60)], name="name"))
+    told = []
+
+    def watched(labels, random_seed):
+        told.append(labels)
+        return oracle(truth)(labels, random_seed)
+
+    found = pls.choose({"oracle": watched, **TRAIN}, loss="brier", guarantee=guarantee, repeats=2, random_seed=0, **QUIET)
+    assert found.name == "oracle" and found.verdict.startswith('Use "oracle": ')
+    assert found.result.dims == ("row", "class") and found.result["class"].values.tolist() == [0, 1]
+    assert found.result["name"].values[0] == "r0" and (found.result.values.argmax(axis=1) == truth).all()
+    assert len(told) == 11 and told[0].index.name == "name" and 0 < told[0].notna().sum() < 40 == told[-1].notna().sum()
+    if guarantee == "betting":
+        assert found.table.loc["oracle", "e_value"] >= found.threshold == 20
+        d = found.losses["loss"].sel(pipeline="supervised") - found.losses["loss"].sel(pipeline="oracle")
+        expected = np.mean([np.exp(log_wealth(part.to_numpy() / 2)[-1]) for _, part in d.groupby("repeat")])
+        assert found.table.loc["oracle", "e_value"] == pytest.approx(expected)
+    else:
+        assert found.table.loc["oracle", "bound"] > 0
+
+
+class Spy(Pipeline):
+    """Predicts a half, and keeps the tables that it was told."""
+
+    def __init__(self):
+        self.tables = []
+
+    def fit(self, learner, random_seed, **told):
+        self.tables.append(learner.problem.table)
+
+    def predict(self, learner, result, rows):
+        return np.full((len(rows), 2), 0.5)
+
+
+def test_unlabeled_rows_of_a_group_and_test_rows_are_no_candidates(small, table):
+    spy, groups = Spy(), np.arange(26) % 6
+    small.choose({"spy": spy}, groups=groups, folds=3, repeats=1, test=([24, 25], table[2][24:]), random_seed=0, **QUIET)
+    for seen in spy.tables:
+        assert set(groups[seen.labeled]).isdisjoint(groups[np.setdiff1d(np.arange(12), seen.labeled)])
+        assert set(groups[seen.candidates]) == set(groups[seen.labeled]) and 24 not in seen.candidates
+
+
+def test_ctrl_c_leaves_the_decision_to_what_is_done(small, table):
+    calls = []
+
+    def impatient(labels, random_seed):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return oracle(table[2])(labels, random_seed)
+
+    found = small.choose({"mine": impatient}, folds=3, repeats=2, random_seed=0, **QUIET)
+    assert "Interrupted after 3 of 6 folds, which decided." in str(found) and set(found.losses["fold"].values) == {0, 1, 2}
+    whole = small.choose({"mine": oracle(table[2])}, folds=3, repeats=1, random_seed=0, **QUIET)
+    assert found.table.loc["mine", "bound"] == pytest.approx(whole.table.loc["mine", "bound"])
+    del calls[3:]
+    with pytest.raises(KeyboardInterrupt):
+        small.choose({"mine": impatient}, folds=3, random_seed=0, **QUIET)
+
+
+def test_a_pipeline_that_is_refused_is_never_chosen(small, table):
+    few = {"held": bpls.Train("probability", stop=bpls.NoGain(0.01)), "mine": oracle(table[2])}
+    found = small.choose(few, folds=3, repeats=1, random_seed=0, **QUIET)
+    assert found.table.loc["held"].isna().all() and '"held" was refused in a fold: NoGain(rows=0.01)' in str(found)
+
+
+def test_too_few_labels_are_said(table):
+    X, y, _ = table
+    one_each = np.where(np.isin(np.arange(26), [np.argmax(y == 0), np.argmax(y == 1)]), y, -1)
+    pls = bpls.BPLS(reference.logistic(X, one_each))
+    for options in ({}, {"guarantee": "betting", "loss": "zero_one"}):
+        found = pls.choose(TRAIN, random_seed=0, **options, **QUIET)
+        assert found.name == "supervised" and "no labeled rows can be set aside to judge others, since" in found.verdict
+        with pytest.raises(bpls.CriterionError, match="Nothing was judged"):
+            bpls.plot_choice(found)
+
+
+@pytest.mark.slow
+def test_pipelines_of_another_model(table):
+    X, y, _ = table
+    tight = bpls.BPLS(reference.logistic(X, y, flat=False))
+    with pm.Model() as model:
+        mean = pm.Normal("mean", 0, 2, shape=2)
+        label = pm.Bernoulli("label", 0.5 * np.ones(26), observed=y)
+        pm.Normal("x", mean[label], 1, observed=X[:, 1])
+    other = bpls.BPLS(model, target="label")
+    found = tight.choose({"integrated": bpls.Marginalize(0.5, scorer=other)}, folds=2, repeats=1, random_seed=0, **QUIET)
+    rows = found.losses["row"].values[found.losses["fold"] == 0]
+    hidden = other.hiding(rows)
+    p = hidden.predict_proba(rows, result=hidden.marginalize(0.5, **QUIET)).to_numpy()
+    expected = -np.log(p[np.arange(len(rows)), y[rows]])
+    np.testing.assert_allclose(found.losses["loss"].sel(pipeline="integrated").values[found.losses["fold"] == 0], expected)
+    assert list(other.choose(folds=2, repeats=1, random_seed=0, **QUIET).table.index)[-2:] == [
+        "marginalize(0.1)",
+        "marginalize(1)",
+    ]
+
+
+def test_a_set_chooses_alike(table):
+    X, y, _ = table
+    robust = bpls.ModelSet(bpls.prior_set(reference.logistic(X, y), "b", scale=[0.5, 1.0]))
+    found = robust.choose({"ppp": bpls.Train("ppp", rounds=2)}, folds=2, repeats=1, random_seed=0, **QUIET)
+    rows = found.losses["row"].values[found.losses["fold"] == 0]
+    p = robust.hiding(rows).predict_proba(rows).to_numpy()
+    expected = -np.log(p[np.arange(len(rows)), y[rows]])
+    np.testing.assert_allclose(found.losses["loss"][0].values[found.losses["fold"] == 0], expected)
+    with pytest.raises(bpls.ModelError, match="A ModelSet integrates no labels out"):
+        robust.choose({"pool": bpls.Marginalize()}, folds=2, repeats=1, **QUIET)
+
+
+def test_runs_take_it_in_a_word(small, table):
+    run = small.self_train("probability", rounds=3, choose=True, random_seed=0, **QUIET)
+    plain = small.self_train("probability", rounds=0, **QUIET)
+    assert run.attrs["choice"] == "supervised" and run.attrs["choice_verdict"].startswith("Use the supervised model")
+    assert run["history"].sizes["step"] == 0
+    np.testing.assert_allclose(run["unconstrained"]["mode"], plain["unconstrained"]["mode"])
+    assert "Use the supervised model" in str(bpls.summary(run))
+    sure = small.self_train("probability", rounds=3, choose={"mine": oracle(table[2], 0.99)}, random_seed=0, **QUIET)
+    assert sure.attrs["choice"] == "mine" and sure.sizes == {"row": 26, "class": 2}
+    assert "choice" not in small.self_train("probability", rounds=1, choose=False, **QUIET).attrs
+
+
+def test_the_run_that_is_chosen_is_the_plain_one(small, table):
+    """Beside a model that predicts class 1 whatever the labels."""
+    X, y, _ = table
+    with pm.Model() as model:
+        pm.Bernoulli("label", logit_p=X @ pm.Normal("b", [6, 0], 0.1, shape=2), observed=y)
+    wrong = bpls.BPLS(model)
+    better = {"other model": bpls.Train("probability", rounds=2, scorer=small)}
+    run = wrong.self_train("probability", rounds=1, choose=better, random_seed=4, **QUIET)
+    plain = small.self_train("probability", rounds=2, random_seed=4, **QUIET)
+    assert run.attrs["choice"] == "other model"
+    np.testing.assert_array_equal(run["history"]["candidate"], plain["history"]["candidate"])
+    np.testing.assert_array_equal(small.predict(result=run), small.predict(result=plain))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"loss": "log", "guarantee": "betting"}, bpls.CriterionError, 'loss="log" has no bound, and bets need one'),
+        ({"loss": "hinge"}, bpls.CriterionError, "loss='hinge' is unknown"),
+        ({"loss": lambda p, truth: 1.0}, bpls.CriterionError, r"loss= returned shape \(\)"),
+        ({"guarantee": "hope"}, bpls.CriterionError, 'guarantee="hope" is unknown'),
+        ({"folds": 1}, bpls.CriterionError, "folds=1 is no number of folds"),
+        ({"repeats": 0}, bpls.CriterionError, "repeats=0 is no number of repetitions"),
+        ({"alpha": 1.0}, bpls.CriterionError, "alpha=1.0 is no probability"),
+        ({"groups": [1, 2]}, bpls.RowError, "groups= has 2 entries, and there are 26 rows"),
+        ({"pipelines": {}}, bpls.CriterionError, "pipelines={} are none"),
+        ({"pipelines": {"supervised": bpls.Train()}}, bpls.CriterionError, '"supervised" is always among'),
+        ({"pipelines": {"a": "ppp"}}, bpls.CriterionError, r'pipelines\["a"\] is a str'),
+        ({"pipelines": {"a": lambda labels, seed: np.ones((26, 2))}}, bpls.CriterionError, "A pipeline of your own returned"),
+    ],
+)
+def test_refusals(small, options, error, words):
+    with pytest.raises(error, match=words):
+        small.choose(**{"pipelines": TRAIN, "folds": 2, "repeats": 1, **options}, **QUIET)
+
+
+def test_more_refusals(small, table, sim1_informed):
+    with pytest.raises(bpls.CriterionError, match=r"Train\(test=…\) is for choose to say"):
+        bpls.Train(test=1)
+    with pytest.raises(bpls.RowError, match="has other labels, candidates or classes"):
+        small.choose({"other": bpls.Train(scorer=sim1_informed)}, **QUIET)
+    for wrong, words in ((3, "names no pipelines"), ({"probability": ByUser(oracle(table[2]))}, "as the run itself is called")):
+        with pytest.raises(bpls.CriterionError, match=words):
+            small.self_train("probability", choose=wrong, **QUIET)
+    with pytest.raises(bpls.CriterionError, match="A int is no choice"):
+        bpls.plot_choice(3)
+
+
+# --- the figure -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_figure_of_bounds(small, table, no_style_is_changed):
+    found = small.choose({**TRAIN, "mine": oracle(table[2], 0.99)}, folds=3, random_seed=0, **QUIET)
+    panel = bpls.plot_choice(found)
+    assert [label.get_text() for label in panel.get_yticklabels()] == ["probability", "mine"]
+    ends = [line.get_xdata() for line in panel.lines if len(line.get_xdata()) == 2 and line.get_linestyle() == "-"]
+    np.testing.assert_allclose(ends, found.table.loc[["probability", "mine"], ["bound", "difference"]])
+    assert panel.get_title(loc="left") == 'Use "mine"'
+
+
+def test_the_figure_of_wealth(small, no_style_is_changed):
+    found = small.choose(TRAIN, loss="brier", guarantee="betting", repeats=2, folds=3, random_seed=0, **QUIET)
+    _, axes = plt.subplots()
+    panel = bpls.plot_choice(found, axes=axes)
+    assert panel is axes and panel.get_yscale() == "log" and panel.lines[0].get_ydata()[0] == 10
+    dots = [line for line in panel.lines if line.get_marker() == "o"]
+    np.testing.assert_allclose([dot.get_ydata()[0] for dot in dots], found.table["e_value"].dropna())
+    assert panel.get_title(loc="left") == "Use the supervised model"

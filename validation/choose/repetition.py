@@ -1,0 +1,112 @@
+"""One repetition: the choice by its rules, and what each pipeline, on all labels, is worth on the rows that judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pymc as pm
+
+import pymc_bpls as bpls
+from pymc_bpls.choosing.losses import LOSSES
+from pymc_bpls.choosing.pipelines import SUPERVISED, Pipeline
+from validation.choose.cases import ALPHA, FOLDS, NULL, PAPER, POOLED, POWER, REPEATS, SIZE, Case
+from validation.choose.tables import class_conditional, draw, logistic
+from validation.paper.tables import columns, load
+from validation.study.splits import draw as draw_split
+
+BOUND, BETTING = "bound", "betting"
+#: The loss that each rule judges by.
+LOSS_OF = {BOUND: "log", BETTING: "brier"}
+_AT_ONCE = 5
+#: Pipelines that compete with the supervised, logistic model.
+OF_PART = {
+    SIZE: ("ppp", "class-conditional"),
+    POOLED: ("ppp", "integrated"),
+    POWER: ("class-conditional", "integrated"),
+}
+
+
+def repeat(case: Case, repetition: int) -> dict[str, Any]:
+    """Everything that is stored of one repetition."""
+    if case.part == PAPER:
+        return _of_paper(case, repetition)
+    rng = np.random.default_rng([sum(map(ord, case.key)), repetition])
+    drawn = draw(case.source, case.n_labeled, case.n_pool, case.features, rng)
+    if case.part == NULL:
+        # the supervised model predicts ½, which is the truth, so that no other predicts better after any rows
+        tied, free = logistic(drawn, 1e-4), logistic(drawn)
+        pipelines: dict[str, Pipeline] = {
+            "free": bpls.Train(rounds=0, scorer=free),
+            "ppp": bpls.Train(batch_size=_AT_ONCE, scorer=free),
+        }
+        return {BETTING: _choice(tied, pipelines, BETTING, case, repetition)}
+    pls, other = logistic(drawn), class_conditional(drawn)
+    pipelines = {
+        "ppp": bpls.Train("ppp", batch_size=_AT_ONCE),
+        "class-conditional": bpls.Train(rounds=0, scorer=other),
+        "integrated": bpls.Marginalize(1.0, scorer=other),
+    }
+    pipelines = {name: pipelines[name] for name in OF_PART[case.part]}
+    rules = (BOUND, BETTING)
+    record: dict[str, Any] = {rule: _choice(pls, pipelines, rule, case, repetition) for rule in rules}
+    record["judged"] = _judged(pls, pipelines, drawn.judging, drawn.truth[drawn.judging], repetition)
+    return record
+
+
+def _choice(pls: bpls.BPLS, pipelines: Mapping[str, Pipeline], rule: str, case: Case, seed: int) -> dict[str, Any]:
+    """Which pipeline a rule takes, and the proof of each."""
+    choice = pls.choose(
+        pipelines,
+        loss=LOSS_OF[rule],
+        folds=FOLDS,
+        repeats=REPEATS[case.part],
+        alpha=ALPHA,
+        guarantee=rule,
+        random_seed=seed,
+        progressbar=False,
+    )
+    return {
+        "chosen": choice.name,
+        "proof": {name: each.proof for name, each in choice.evidence.items()},
+        "difference": {name: each.difference for name, each in choice.evidence.items()},
+    }
+
+
+def _judged(
+    pls: bpls.BPLS, pipelines: Mapping[str, Pipeline], rows: np.ndarray, truth: np.ndarray, seed: int
+) -> dict[str, dict[str, float]]:
+    """Mean losses on rows that judge, of every pipeline on all labels that is not refused."""
+    found = {}
+    for name, pipeline in {SUPERVISED: bpls.Train(rounds=0), **pipelines}.items():
+        learner = pipeline.scorer or pls
+        try:
+            p = pipeline.predict(learner, pipeline.fit(learner, seed, progressbar=False), rows)
+        except bpls.RowError:  # labels are too few for NoGain
+            continue
+        found[name] = {loss: float(LOSSES[loss].of_rows(p, truth).mean()) for loss in LOSSES}
+    return found
+
+
+def _of_paper(case: Case, repetition: int) -> dict[str, Any]:
+    """On the split of the paper's study: the supervised model, a run by PPP to the end, and what is chosen of both and of a run
+    that stops.
+    """
+    assert case.setting is not None
+    table = load(case.setting.source, case.setting.features)
+    split = draw_split(table.y, case.setting.sizes, np.random.default_rng([case.setting.n, repetition]))
+    design, scale = columns(table.X, case.setting.basis)
+    y = np.full(len(table.y), -1)
+    y[split.labeled.positions] = split.labeled.codes
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, case.setting.prior.sd * scale, shape=design.shape[1])
+        pm.Bernoulli("y", logit_p=design @ beta, observed=y)
+    pls = bpls.BPLS(model, unlabeled=split.candidates)
+    pipelines = {
+        "ppp": bpls.Train("ppp", approximation="ep"),
+        "ppp until NoGain": bpls.Train("ppp", approximation="ep", stop=bpls.NoGain()),
+    }
+    record: dict[str, Any] = {BOUND: _choice(pls, pipelines, BOUND, case, repetition)}
+    record["judged"] = _judged(pls, pipelines, split.test.positions, split.test.codes, repetition)
+    return record

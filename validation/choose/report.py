@@ -1,0 +1,178 @@
+"""The report: how often a choice did harm, what there was to gain and was gained, and the paper's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pymc_bpls.choosing.pipelines import SUPERVISED
+from validation.choose.cases import (
+    ALPHA,
+    FOLDS,
+    GROUPS,
+    NULL,
+    OF_PAPER,
+    OF_POWER,
+    PAPER,
+    PARTS,
+    POOLED,
+    POWER,
+    REPETITIONS,
+    SIZE,
+    Case,
+)
+from validation.choose.repetition import BETTING, BOUND, LOSS_OF, OF_PART
+from validation.choose.tables import FRESH
+from validation.study.markdown import table
+from validation.study.store import Record, Store
+
+Records = Mapping[Case, Sequence[Record]]
+#: What leaving the logistic model at one standard error gained on Gaussian classes, in accuracy; half of it is to be reached.
+GATE = 0.034
+
+
+def write(store: Store[Case], path: Path) -> Path | None:
+    """Write the report from what is stored, if anything is."""
+    held = {part: {case: list(store.read(case).values()) for case, _ in cases} for part, cases in PARTS.items()}
+    found = {part: {case: records for case, records in of_part.items() if records} for part, of_part in held.items()}
+    if not any(found.values()):
+        return None
+    sections = [
+        "# Choosing by labeled rows",
+        "`python -m validation.choose null size paper power pooled` computes what is missing in `validation/results/choose`, "
+        "and writes this. A choice is between the supervised model, logistic regression under Normal(0, 2.5), and others; "
+        f"{FOLDS} folds, alpha = {ALPHA:g}. Differences are in points of accuracy, with ± 1.96 standard errors.",
+        _size("Harm", found[SIZE] | found[POOLED]),
+        _null(found[NULL]),
+        _power(found[POWER]),
+        _paper(found[PAPER]),
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n\n".join(filter(None, sections)) + "\n", encoding="utf-8")
+    return path
+
+
+def left_for_worse(record: Record, rule: str) -> bool:
+    """Whether a rule left the supervised model for one with a larger loss, of the rule's own kind, on the rows that judge."""
+    chosen, judged, loss = record[rule]["chosen"], record["judged"], LOSS_OF[rule]
+    return chosen != SUPERVISED and judged[chosen][loss] > judged[SUPERVISED][loss]
+
+
+def gain(record: Record, name: str) -> float:
+    """Accuracy of a pipeline above that of the supervised model, on the rows that judge."""
+    return float(record["judged"][SUPERVISED]["zero_one"] - record["judged"][name]["zero_one"])
+
+
+def _size(title: str, found: Records) -> str:
+    """How often each rule left the supervised model, and for a worse one."""
+    if not found:
+        return ""
+    rows = []
+    for case, records in found.items():
+        for rule in (BOUND, BETTING):
+            n = len(records)
+            left = sum(record[rule]["chosen"] != SUPERVISED for record in records)
+            worse = sum(left_for_worse(record, rule) for record in records)
+            limit = ALPHA + 2 * np.sqrt(ALPHA * (1 - ALPHA) / n)
+            verdict = "holds" if worse / n <= limit else "does not hold"
+            others = ", ".join(OF_PART[case.part])
+            rows.append(
+                [case.source, others, f"{rule}, {LOSS_OF[rule]}", f"{n}", f"{left}", f"{worse}", f"{limit:.2f}", verdict]
+            )
+    return "\n\n".join(
+        [
+            f"## {title}",
+            f"40 labels, a pool of 40 rows; what was chosen is judged on {FRESH:,} fresh rows, or on all other rows of data: "
+            "the probability of leaving the supervised model for one that is worse there has to be alpha at most: shown is the "
+            f"number of repetitions, of {REPETITIONS} that are wanted, in which a rule left it, and in which it left it for a "
+            "worse one, and alpha plus two standard errors of so many repetitions.",
+            table(["data", "other pipelines", "rule, loss", "repetitions", "left", "left for a worse one", "limit", ""], rows),
+        ]
+    )
+
+
+def _null(found: Records) -> str:
+    """The mean e-value where no pipeline is better."""
+    if not found:
+        return ""
+    rows = []
+    for records in found.values():
+        for name in records[0][BETTING]["proof"]:
+            values = np.array([record[BETTING]["proof"][name] for record in records])
+            error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+            rows.append([name, f"{len(values)}", f"{values.mean():.3f} ± {1.96 * error:.3f}", f"{values.max():.2f}"])
+    return "\n\n".join(
+        [
+            "## Bets with nothing to win",
+            "Labels are coins, and the supervised model says so (coefficients ~ Normal(0, 0.0001)), so that after no rows "
+            "another model predicts better. E-values then have means of 1 at most.",
+            table(["pipeline", "repetitions", "mean e-value", "largest"], rows),
+        ]
+    )
+
+
+def _power(found: Records) -> str:
+    """What is gained where there is something to gain."""
+    parts = []
+    for case, records in found.items():
+        n = len(records)
+        rows = []
+        for rule in (BOUND, BETTING):
+            taken = sum(record[rule]["chosen"] != SUPERVISED for record in records)
+            rows.append(
+                [f"chosen by {rule}", _interval([gain(record, record[rule]["chosen"]) for record in records]), f"{taken}"]
+            )
+        rows += [[f"always {name}", _interval([gain(each, name) for each in records]), f"{n}"] for name in OF_PART[POWER]]
+        rows.append(
+            ["the best of all, unknown", _interval([max(0, *(gain(r, o) for o in OF_PART[POWER])) for r in records]), ""]
+        )
+        parts.append(
+            f"Two Gaussian classes, {case.features} features, {case.n_labeled} labels, a pool of {case.n_pool}; {n} of "
+            f"{OF_POWER} repetitions. Half of what a gate of one standard error gained ({50 * GATE:.1f} points) is asked for.\n\n"
+            + table(["", "accuracy − supervised", "times not supervised"], rows)
+        )
+    return "\n\n".join(["## What there is to gain", *parts]) if parts else ""
+
+
+def _paper(found: Records) -> str:
+    """The paper's main settings: with the choice, and to the end of the pool by PPP."""
+    if not found:
+        return ""
+    rows = []
+    keys = {name: {setting.key for setting in held} for name, held in GROUPS.items()}
+    for name, of_group in {"all of these": set().union(*keys.values()), **keys}.items():
+        some = {case: each for case, each in found.items() if case.setting is not None and case.setting.key in of_group}
+        if not some:
+            continue
+        chosen = [[gain(record, record[BOUND]["chosen"]) for record in each] for each in some.values()]
+        ppp = [[gain(record, "ppp") for record in each] for each in some.values()]
+        left = sum(record[BOUND]["chosen"] != SUPERVISED for each in some.values() for record in each)
+        repetitions = sum(map(len, some.values()))
+        rows.append([name, f"{len(some)}", f"{repetitions}", _pooled(chosen), _pooled(ppp), f"{left}"])
+    return "\n\n".join(
+        [
+            "## The paper's main settings",
+            f"On the splits of [the paper's study](paper.md), {OF_PAPER} repetitions of each wanted: the choice between the "
+            "supervised model, self-training by PPP (EP) to the end of the pool and until `NoGain`, by log loss; beside it "
+            "PPP to the end whatever labels say.",
+            table(
+                ["settings", "number", "repetitions", "choose − supervised", "PPP − supervised", "times not supervised"], rows
+            ),
+        ]
+    )
+
+
+def _interval(values: Sequence[float]) -> str:
+    """Of repetitions, in points."""
+    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+    return f"{100 * np.mean(values):+.2f} ± {196 * error:.2f}"
+
+
+def _pooled(values: Sequence[Sequence[float]]) -> str:
+    """The mean over settings of their means, with an interval over repetitions."""
+    variances: list[Any] = [np.var(each, ddof=1) / len(each) for each in values if len(each) > 1]
+    error = np.sqrt(np.mean(variances) / len(values)) if variances else np.nan
+    return f"{100 * np.mean([np.mean(each) for each in values]):+.2f} ± {196 * error:.2f}"
