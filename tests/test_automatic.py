@@ -32,6 +32,11 @@ def groups():
 
 
 @pytest.fixture(scope="module")
+def softmax():
+    return declare("softmax_of_logit_p")
+
+
+@pytest.fixture(scope="module")
 def ordered():
     return declare("ordered_logistic")
 
@@ -46,7 +51,7 @@ def unsettled(monkeypatch, *names):
         monkeypatch.setitem(by_name.APPROXIMATIONS, name, replace(by_name.APPROXIMATIONS[name], fit=fails))
 
 
-@pytest.mark.parametrize(("model", "taken"), (("logistic", "ep"), ("groups", "vi"), ("ordered", "laplace")))
+@pytest.mark.parametrize(("model", "taken"), (("logistic", "ep"), ("groups", "ep"), ("softmax", "vi"), ("ordered", "laplace")))
 @pytest.mark.parametrize("criterion", AVERAGED)
 def test_what_is_taken_is_named_and_scores_as_if_it_had_been_asked_for(model, taken, criterion, request):
     pls = request.getfixturevalue(model)
@@ -68,8 +73,8 @@ def test_an_expansion_without_the_prior_is_by_laplace(logistic):
     assert logistic.score(expansion="mle").attrs["approximation"] == "laplace"
 
 
-def test_five_rows_a_parameter_are_enough_for_laplace(groups):
-    engine = groups.engine
+def test_five_rows_a_parameter_are_enough_for_laplace(softmax):
+    engine = softmax.engine
     enough = FEW_ROWS * engine.density.dimension
     assert approximations_in_order(engine, enough - 1) == ("vi", "laplace")
     assert approximations_in_order(engine, enough) == ("laplace", "vi")
@@ -109,14 +114,14 @@ def test_what_does_not_settle_is_told_and_stood_in_for(logistic, monkeypatch, al
     np.testing.assert_array_equal(scores["score"], logistic.score(approximation="laplace")["score"])
 
 
-def test_a_run_tells_in_which_rounds_another_one_stood_in(groups, monkeypatch):
+def test_a_run_tells_in_which_rounds_another_one_stood_in(softmax, monkeypatch):
     unsettled(monkeypatch, "vi")
     with pytest.warns(bpls.BPLSWarning, match='by "laplace" in place of "vi"'):
-        run = groups.self_train(rounds=2, **QUIET)
+        run = softmax.self_train(rounds=2, **QUIET)
     assert run.attrs["approximation"] == "vi"
     assert run.attrs["instead_of"] == "2 of 2 rounds were scored by laplace, as vi did not settle"
     assert run["history"]["approximation"].to_numpy().tolist() == ["laplace", "laplace"]
-    by_laplace = groups.self_train(rounds=2, approximation="laplace", **QUIET)
+    by_laplace = softmax.self_train(rounds=2, approximation="laplace", **QUIET)
     np.testing.assert_array_equal(run["history"]["candidate"], by_laplace["history"]["candidate"])
 
 

@@ -204,7 +204,7 @@ def test_any_model_has_variational_scores_near_the_exact_ones(several, name):
     assert np.abs(centred(found) - centred(exact)).max() <= 0.06
 
 
-@pytest.mark.parametrize("name", ["softmax", "ordinal", "hierarchy", "bilinear"])
+@pytest.mark.parametrize("name", ["softmax", "ordinal"])
 def test_ep_refuses_what_it_cannot_take_and_points_to_vi(several, name):
     with pytest.raises(bpls.ApproximationError, match='Use approximation="vi"'):
         several[name].score(approximation="ep")
@@ -213,7 +213,7 @@ def test_ep_refuses_what_it_cannot_take_and_points_to_vi(several, name):
 def test_ep_refuses_priors_that_depend_on_each_other():
     with pm.Model() as model:
         scale = pm.HalfNormal("scale", 1)
-        pm.Bernoulli("y", logit_p=X @ pm.Normal("b", 0, scale, shape=3), observed=Y)
+        pm.Bernoulli("y", logit_p=X @ pm.StudentT("b", nu=4, mu=0, sigma=scale, shape=3), observed=Y)
     with pytest.raises(bpls.ApproximationError, match="depend on each other"):
         bpls.BPLS(model).score(approximation="ep")
 

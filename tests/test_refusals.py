@@ -233,7 +233,7 @@ def test_a_class_without_a_labeled_row_is_warned_of_and_never_predicted_but_scor
 # 5: a centered hierarchy
 
 
-@pytest.mark.parametrize("method", ["fit", "score", "self_train", "predict_proba"])
+@pytest.mark.parametrize("method", ["fit", "predict_proba"])
 def test_a_centered_hierarchy_ends_in_an_error_that_names_the_scale(method):
     _, y = table()
     with pm.Model() as model:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pymc_bpls.approximations.scales import admits_plain
 from pymc_bpls.engine.engine import Engine
 
 LAPLACE, EP, VI = "laplace", "ep", "vi"
@@ -23,9 +24,8 @@ def approximations_in_order(engine: Engine, n_labeled: int) -> tuple[str, ...]:
 
 
 def admits_ep(engine: Engine) -> bool:
-    """Whether rows have one linear predictor, and priors are Gaussian or those of single coefficients."""
-    rows = engine.affine_rows
-    return rows is not None and rows.map.size == 1 and engine.separable_prior is not None
+    """Whether rows have one linear predictor and priors that EP takes, or do once a few scales are fixed."""
+    return admits_plain(engine) or engine.hierarchy is not None
 
 
 def order_for_all(orders: Sequence[tuple[str, ...]]) -> tuple[str, ...]:

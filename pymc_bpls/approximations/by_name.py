@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pymc_bpls.approximations import ep, vi
+from pymc_bpls.approximations import ep, scales, vi
 from pymc_bpls.approximations.gaussian import Fit
 
 
@@ -21,6 +21,6 @@ class Approximation:
 
 
 APPROXIMATIONS: dict[str, Approximation] = {
-    "ep": Approximation(ep.fit, has_log_z=True, told_apart=ep.TO_RANK),
+    "ep": Approximation(scales.fit, has_log_z=True, told_apart=ep.TO_RANK),
     "vi": Approximation(vi.fit, has_log_z=False),
 }

@@ -19,6 +19,7 @@ a step takes a tenth of a millisecond, a sixteenth of what one compiled loop of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -34,7 +35,7 @@ from pymc_bpls.engine.rows.reduced_rows import ReducedRows
 from pymc_bpls.errors import ApproximationError
 from pymc_bpls.model.data.table import Labeled
 
-_TOLERANCE, TO_RANK = 1e-7, 2e-6
+TOLERANCE, TO_RANK = 1e-7, 2e-6
 _WORSE = 2.0
 _PAIRED_AT_ONCE = 512
 _NO_SPREAD = 1e-200  # of a row of zeros, whose factor is constant
@@ -90,11 +91,28 @@ def fit(
         Rows have more than one linear predictor, priors of coefficients depend on each other, or EP does not converge.
     """
     factors = Factors.of(engine, labeled, k)
+    point = factors.prior.start if mode is None else factors.point(mode.theta)
+    sites, names = None if start is None else start.sites, engine.density.parameters.labels
+    return settle(factors, point, sites, names, tolerance=TO_RANK if to_rank else TOLERANCE, log_z=not to_rank)
+
+
+def settle(
+    factors: Factors, point: np.ndarray, start: Sites | None, names: Sequence[str], *, tolerance: float, log_z: bool
+) -> Gaussian:
+    """EP's Gaussian for some factors, from the sites of an earlier fit or those of Laplace's kind at a `point` (d,).
+
+    Moments agree to `tolerance`; `names` are those of the coordinates.
+
+    Raises
+    ------
+    ApproximationError
+        There is no Gaussian to start from, or EP does not converge.
+    """
     prior, linear = Rest.of(factors), Linear(factors.directions, factors.offset)
-    tau, nu, nodes = _start(factors, mode, start)
+    tau, nu, nodes = _start(factors, point, start)
     state = _gaussian(prior, linear, tau, nu)
     if state is None and start is not None:
-        tau, nu, nodes = _start(factors, mode, None)
+        tau, nu, nodes = _start(factors, point, None)
         state = _gaussian(prior, linear, tau, nu)
     if state is None:
         raise ApproximationError(_NO_START)
@@ -108,8 +126,8 @@ def fit(
         matched_mean, matched_variance = tilted.moments()
         off = np.abs(matched_variance / variance - 1)
         miss = max((np.abs(matched_mean - mean) / np.sqrt(variance)).max(), off.max())
-        if miss <= (TO_RANK if to_rank else _TOLERANCE):
-            return _fitted(factors, prior, linear, Sites(labeled, tau, nu, nodes), state, tilted, steps, log_z=not to_rank)
+        if miss <= tolerance:
+            return _fitted(factors, prior, linear, Sites(factors.labeled, tau, nu, nodes), state, tilted, steps, log_z=log_z)
         if miss > _WORSE * last:
             mixing, damping = Mixing(), max(0.5 * damping, _LEAST_DAMPING)
         last = miss
@@ -120,17 +138,16 @@ def fit(
         ahead = np.concatenate([np.where(usable, new_tau, tau), np.where(usable, new_nu, nu)])
         new = mixing(now * scale, ahead * scale) / scale
         tau, nu, state = _step(prior, linear, now, new, damping)
-    blame = factors.names(np.argsort(-off)[:3], engine.density.parameters.labels)
+    blame = factors.names(np.argsort(-off)[:3], names)
     raise ApproximationError(
         f'Expectation propagation did not settle for {blame}. Use approximation="vi", or tighter priors with lighter tails.'
     )
 
 
-def _start(factors: Factors, mode: Mode | None, start: Gaussian | None) -> tuple[np.ndarray, np.ndarray, Nodes]:
+def _start(factors: Factors, point: np.ndarray, start: Sites | None) -> tuple[np.ndarray, np.ndarray, Nodes]:
     """Sites of an earlier fit whose rows D begins with, none for the rows that are new; else those of Laplace's kind."""
-    if start is not None and start.sites is not None and start.sites.begin(factors.labeled):
-        return start.sites.of_more_rows(len(factors.labeled))
-    point = factors.prior.start if mode is None else factors.point(mode.theta)
+    if start is not None and start.begin(factors.labeled):
+        return start.of_more_rows(len(factors.labeled))
     tau, nu = factors.laplace_sites(point)
     return tau, nu, Nodes.none(len(tau))
 

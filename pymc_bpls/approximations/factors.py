@@ -43,14 +43,14 @@ class Factors:
         model = engine.affine_rows
         if model is None or model.map.size != 1:
             raise ApproximationError(
-                'approximation="ep" needs rows with one predictor that is linear in the unconstrained parameters, and these '
-                'have none (bounded priors, as Uniform and HalfNormal, are transformed). Use approximation="vi".'
+                'approximation="ep" needs rows with one predictor that is linear in the unconstrained parameters, at least '
+                'once five of them or fewer are fixed (scales of a hierarchy), and these have none. Use approximation="vi".'
             )
         prior = engine.separable_prior
         if prior is None:
             raise ApproximationError(
-                'approximation="ep" needs Gaussian priors, or independent ones of single coefficients, and these depend on '
-                'each other or are 0 somewhere. Use approximation="vi".'
+                'approximation="ep" needs Gaussian priors, at least given five scales or fewer, or independent ones of single '
+                'coefficients, and these depend on each other or are 0 somewhere. Use approximation="vi".'
             )
         if prior.coordinates.size:
             return cls(model, prior.quadratic, prior, labeled, k)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import factorial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -146,8 +146,8 @@ class Fit(Protocol):
     """
 
     def __call__(
-        self, engine: Engine, labeled: Labeled, k: int, mode: Mode | None, start: Gaussian | None, *, to_rank: bool = False
-    ) -> Gaussian: ...
+        self, engine: Engine, labeled: Labeled, k: int, mode: Mode | None, start: Any, *, to_rank: bool = False
+    ) -> Any: ...
 
 
 def trapezoid(nodes: int, half_width: float) -> tuple[np.ndarray, float]:

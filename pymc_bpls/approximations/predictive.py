@@ -10,7 +10,7 @@ takes up to 4,096 of θ. Draws come with the error that they leave (`replicates`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ import scipy
 from scipy.special import ndtri
 
 from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.mixture import Mixture
 from pymc_bpls.approximations.node_averages import NodeAverages, average_at_nodes
 from pymc_bpls.approximations.pool_table import PoolTable
 from pymc_bpls.approximations.replicates import Averages, average, standard_error
@@ -102,23 +103,27 @@ class Predictive:
         model = self.engine.affine_rows
         return model if model is not None and model.map.size > 1 else None
 
-    def log_mean_lik(self, q: Gaussian, positions: np.ndarray, *, normalised: bool = False) -> np.ndarray:
+    def log_mean_lik(self, q: Gaussian | Mixture, positions: np.ndarray, *, normalised: bool = False) -> np.ndarray:
         """log E_q[exp ℓ_j] of each class, or of the class probabilities with `normalised`; (rows, K)."""
         return self.mean_lik(q, positions, normalised=normalised).log_mean
 
-    def log_mean_lik_of(self, q: Gaussian, positions: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    def log_mean_lik_of(self, q: Gaussian | Mixture, positions: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """log E_q of what pairs (row, class y) bring as candidates, exp ℓ or p(y | x, θ), shape (pairs,)."""
         return self.mean_lik_of(q, positions, codes).log_mean
 
-    def mean_lik(self, q: Gaussian, positions: np.ndarray, *, normalised: bool = False) -> Averages:
+    def mean_lik(self, q: Gaussian | Mixture, positions: np.ndarray, *, normalised: bool = False) -> Averages:
         """The same as `log_mean_lik`, with its error."""
+        if isinstance(q, Mixture):
+            return self._mixed(q, lambda own, part: own.mean_lik(part, positions, normalised=normalised))
         if self.by_one_predictor is None:
             wanted = np.ones((len(positions), len(self.density.class_values)), dtype=bool)
             return self._over_draws(q, positions, wanted, normalised=normalised, by_log=not normalised)
         return Averages(self._over_nodes(q, positions, None, normalised)[None])
 
-    def mean_lik_of(self, q: Gaussian, positions: np.ndarray, codes: np.ndarray) -> Averages:
+    def mean_lik_of(self, q: Gaussian | Mixture, positions: np.ndarray, codes: np.ndarray) -> Averages:
         """The same as `log_mean_lik_of`, with its error."""
+        if isinstance(q, Mixture):
+            return self._mixed(q, lambda own, part: own.mean_lik_of(part, positions, codes))
         conditional = self.engine.conditional
         if self.by_one_predictor is not None and not conditional:
             return Averages(self._over_nodes(q, positions, codes)[None])
@@ -128,6 +133,16 @@ class Predictive:
         wanted = np.zeros((len(rows), len(self.density.class_values)), dtype=bool)
         wanted[place, codes] = True
         return Averages(self._over_draws(q, rows, wanted, normalised=conditional, by_log=True).log_means[:, place, codes])
+
+    @cached_property
+    def _of_hierarchy(self) -> Predictive:
+        """The predictions of rows with one predictor, where this is linear once a few parameters are fixed."""
+        assert self.engine.hierarchy is not None
+        return Predictive(replace(self.engine, density=self.engine.hierarchy.density))
+
+    def _mixed(self, q: Mixture, average: Callable[[Predictive, Gaussian], Averages]) -> Averages:
+        """Averages over a mixture, from those over its parts."""
+        return Averages(q.average([average(self._of_hierarchy, part).log_means[0] for part in q.parts])[None])
 
     def _over_draws(
         self, q: Gaussian, positions: np.ndarray, wanted: np.ndarray, *, normalised: bool, by_log: bool

@@ -13,6 +13,7 @@ from pymc_bpls.compute.compiler import Compiler, Kernel
 from pymc_bpls.compute.travel import OfFields
 from pymc_bpls.engine.newton import kernels
 from pymc_bpls.engine.rows.affine_rows import AffineRows
+from pymc_bpls.engine.rows.hierarchy import Hierarchy, find_hierarchy
 
 if TYPE_CHECKING:
     from pymc_bpls.model.density import Density
@@ -51,6 +52,12 @@ class RowEngine(OfFields):
         if not self.affine or self.density.structure.affine_map is None:
             return None
         return AffineRows(self.density, self.compiler)
+
+    @cached_property
+    def hierarchy(self) -> Hierarchy | None:
+        """The density as one whose rows have one linear predictor and a Gaussian prior once a few parameters are fixed."""
+        usable = self.affine and not self.conditional
+        return find_hierarchy(self.density, self.compiler) if usable else None
 
     def log_lik(self, theta: np.ndarray, positions: np.ndarray) -> np.ndarray:
         """ℓ_j(θ) of every class for rows of the table, at θ (q,): shape (rows, K)."""

@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.mixture import Mixture
 from pymc_bpls.compute.threads import Executor
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.errors import ApproximationError, CriterionError, ModeError, warn
@@ -161,7 +162,12 @@ def _predicted_by(scorer: ModelScorer, fit: ModelFit) -> Averaging | None:
     return None if scorer.predictor == MAP else _averaging(fit.gaussian(scorer.predictor))
 
 
-def _averaging(gaussian: Gaussian, constant: float = 0.0) -> Averaging:
+def _averaging(gaussian: Gaussian | Mixture, constant: float = 0.0) -> Averaging:
+    if isinstance(gaussian, Mixture):
+        raise ApproximationError(
+            "Scales of a hierarchy are not integrated out over a lazy pool. "
+            'Use approximation="vi", or take the rows into memory.'
+        )
     space = None if gaussian.rows is None else gaussian.rows.space
     return Averaging(replace(gaussian, rows=None, sites=None), space, constant)
 

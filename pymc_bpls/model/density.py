@@ -8,7 +8,7 @@ of log π.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -182,7 +182,9 @@ def make_density(
     names = [v.name for v in (*model.free_RVs, *model.potentials)]
 
     def make() -> Structure:
-        return Structure(row, _jaxify_priors(theta, terms, names), classes.values, find_affine_map(graph, start))
+        priors = _jaxify_priors(theta, terms, names)
+        one_row = replace(graph, leaves=(), data=(), conditions=()) if graph.sliced else None
+        return Structure(row, priors, classes.values, find_affine_map(graph, start), one_row)
 
     graphs = Graphs([theta, graph.theta, graph.label, *graph.rows], [*terms, graph.log_lik], classes.values)
     structure: Structure = LIBRARY.get(graphs, make) if graph.sliced else make()

@@ -7,7 +7,7 @@ log-Jacobian of PyMC's transforms. Rows come as arguments, so that what is compi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -18,6 +18,8 @@ import numpy as np
 from pymc_bpls.compute.store import Store
 from pymc_bpls.compute.travel import OfFields
 from pymc_bpls.model.graphs.affine_maps import AffineMap
+from pymc_bpls.model.graphs.single_predictor import find_single_predictor
+from pymc_bpls.model.graphs.slicing import RowGraph
 
 
 class Rows(NamedTuple):
@@ -33,14 +35,24 @@ class Structure(OfFields):
     """`row(theta, label, *inputs)` is ℓ of one row, its inputs with leading dimension 1; `priors(theta)` the terms of log π.
 
     `class_values` stand for the class codes, `affine_map` gives the rows' linear predictors where they have few, and `store`
-    holds what was compiled.
+    holds what was compiled. `graph` is that of one row, without a table; it stays in its process.
     """
 
     row: Callable[..., jax.Array]
     priors: Callable[..., Any]
     class_values: np.ndarray
     affine_map: AffineMap | None
+    graph: RowGraph | None = None
     store: Store = field(default_factory=Store)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "graph": None}
+
+    @cached_property
+    def by_single_predictor(self) -> Structure | None:
+        """The same, with the one number through which a row depends on θ in place of linear predictors, where there is one."""
+        single = None if self.graph is None else find_single_predictor(self.graph)
+        return None if single is None else replace(self, affine_map=single, graph=None, store=Store())
 
     @property
     def shared(self) -> Any:

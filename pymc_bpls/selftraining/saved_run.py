@@ -355,6 +355,8 @@ def _warm_dataset(warm: Warm) -> xr.Dataset:
     if isinstance(warm, np.ndarray):
         return xr.Dataset({"shared": ("parameter", warm)})
     fits = list(warm.values())
+    if not all(isinstance(q, Gaussian) for q in fits):  # mixtures of a hierarchy are found anew
+        return xr.Dataset()
     moments: dict[str, Any] = {
         "mean": (("k", "parameter"), np.stack([q.mean for q in fits])),
         "covariance": (("k", "parameter", "parameter_bis"), np.stack([q.covariance for q in fits])),

@@ -76,6 +76,18 @@ def design(structure: Structure, theta: jax.Array, rows: Any) -> tuple[jax.Array
     return jax.vmap(of_row)(rows)
 
 
+def predictors(structure: Structure, theta: jax.Array, rows: Any) -> jax.Array:
+    """Predictors at several θ."""
+    affine_map = structure.affine_map
+    assert affine_map is not None
+    eta = affine_map.eta
+
+    def of_row(theta: jax.Array, row: Any) -> jax.Array:
+        return eta(theta, *(values[None] for values in row))
+
+    return jax.vmap(jax.vmap(of_row, (None, 0)), (0, None))(theta, rows)
+
+
 def log_lik_at(structure: Structure, eta: jax.Array, codes: jax.Array, *inputs: jax.Array) -> jax.Array:
     """Log-likelihoods by linear predictors."""
     return jax.vmap(structure.log_lik_at)(eta, codes, *inputs)

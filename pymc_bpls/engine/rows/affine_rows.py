@@ -108,12 +108,13 @@ class AffineRows:
         size = min(_ROWS_AT_ONCE, some_rows, 1 << (max(n, 2) - 1).bit_length())
 
         def make(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            def some(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-                return self._run(kernels.design, self.density.start, self.density.take(positions[rows]))
+            return map_rows(lambda rows: self._made(positions[rows]), len(positions), (size, size), IN_TURN)
 
-            return map_rows(some, len(positions), (size, size), IN_TURN)
+        return Design.empty(make, n, p, self.dimension)
 
-        return Design.empty(make, n, p, q)
+    def _made(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """A_j and b_j of some rows."""
+        return self._run(kernels.design, self.density.start, self.density.take(positions))
 
     def keep(self, positions: np.ndarray) -> None:
         """Make the design of these rows at once, of which `block` then takes some."""
@@ -192,6 +193,10 @@ class AffineRows:
     def _of_priors(self, kernel: Kernel, theta: np.ndarray) -> Any:
         return self._in_pieces(kernel, _power_of_two(_ENTRIES // theta.shape[1] ** 2, _PRIORS), theta)
 
+    @property
+    def _vectors_at_once(self) -> int:
+        return _power_of_two(_ENTRIES // self.density.dimension, _PRIORS)
+
     @cached_property
     def gaussian_prior(self) -> GaussianPrior | None:
         """The prior, where it is one quadratic function."""
@@ -201,7 +206,7 @@ class AffineRows:
             return self._of_priors(kernels.log_prior_and_gradient, theta)
 
         def products(theta: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-            size = _power_of_two(_ENTRIES // len(theta), _PRIORS)
+            size = self._vectors_at_once
             return map_rows(
                 lambda rows: self._run(kernels.log_prior_products, theta, vectors[rows]), len(vectors), (size, size)
             )

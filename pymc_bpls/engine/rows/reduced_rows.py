@@ -40,6 +40,19 @@ class ReducedRows:
     loadings: Loadings
     own: int = 0
 
+    @classmethod
+    def spanned_by(cls, model: AffineRows, labeled: Labeled) -> ReducedRows:
+        """In the coordinates of D's rows.
+
+        Raises
+        ------
+        LinAlgError
+            The prior's precision is not positive definite, flat coordinates apart.
+        """
+        assert model.gaussian_prior is not None
+        space = RowSpace.spanned_by(model.gaussian_prior, model.design.take(np.unique(labeled.positions))[0])
+        return cls(model, space, Loadings(model.design, space))
+
     @property
     def density(self) -> Density:
         """In θ."""
@@ -113,7 +126,7 @@ class ReducedRows:
     def has_cheaply(self, positions: np.ndarray) -> bool:
         """Whether the design of these rows is there, or small."""
         new = self.model.design.place[positions] < 0
-        return bool(8 * new.sum() * self.map.size * self.density.dimension <= _CHEAP)
+        return bool(8 * new.sum() * self.map.size * self.model.dimension <= _CHEAP)
 
     def block(self, positions: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> Block:
         """Rows of the table beside D, each with its residual."""
@@ -162,7 +175,7 @@ class RowSpaces:
 
         What is not to be remembered is nothing that a later D grows from.
         """
-        p, q = self.model.map.size, self.model.density.dimension
+        p, q = self.model.map.size, self.model.dimension
         if (len(labeled) + 1) * p >= q or not self._admitted:
             return None
         rows = np.unique(labeled.positions)

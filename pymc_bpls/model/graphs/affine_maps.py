@@ -82,13 +82,19 @@ def find_affine_map(graph: RowGraph, start: np.ndarray) -> AffineMap | None:
     """The linear predictors of one row, or None where there are more than 64, or not fewer than parameters."""
     if not graph.sliced:
         return None
-    graph = replace(graph, log_lik=_gather_first(graph.log_lik))
+    graph = replace(graph, log_lik=gather_first(graph.log_lik))
     cut = _cut(graph, start)
     if not cut:
         return None
-    sizes = [_size(variable) for variable in cut]
-    if sum(sizes) > 1 and 2 * sum(sizes) > min(2 * MOST_PREDICTORS, len(start)):
+    size = sum(map(size_of, cut))
+    if size > 1 and 2 * size > min(2 * MOST_PREDICTORS, len(start)):
         return None
+    return map_through(graph, cut)
+
+
+def map_through(graph: RowGraph, cut: Sequence[Variable]) -> AffineMap | None:
+    """ℓ of one row as a function of the variables `cut`, and these as functions of θ; None where θ reaches ℓ otherwise."""
+    sizes = [size_of(variable) for variable in cut]
     flat = pt.concatenate([variable.ravel() for variable in cut])
     eta = jaxify([graph.theta, *graph.rows], [flat])
     vector = pt.tensor("eta", dtype="float64", shape=(sum(sizes),))
@@ -111,7 +117,7 @@ def find_affine_map(graph: RowGraph, start: np.ndarray) -> AffineMap | None:
     )
 
 
-def _gather_first(log_lik: Variable) -> Variable:
+def gather_first(log_lik: Variable) -> Variable:
     """The graph with f(z)[g] written as f(z[g]): a row then depends on its own group's entries of z alone."""
 
     def gather(vector: Variable, index: Variable) -> Variable:
@@ -159,15 +165,16 @@ def _cut(graph: RowGraph, start: np.ndarray) -> list[Variable]:
 
 def _narrowest(variable: Variable, affine: set[Variable], theta: Variable) -> Variable:
     """The affine variable with the fewest entries through which alone `variable` depends on θ."""
-    size = _size(variable)
+    size = size_of(variable)
     for below in ancestors([variable]):
-        narrower = below in affine and below is not theta and _size(below) < size
+        narrower = below in affine and below is not theta and size_of(below) < size
         if narrower and theta not in set(ancestors([variable], blockers=[below])):
             return _narrowest(below, affine, theta)
     return variable
 
 
-def _size(variable: Variable) -> int:
+def size_of(variable: Variable) -> int:
+    """How many numbers it has."""
     return int(np.prod(_static_shape(variable), dtype=int))
 
 

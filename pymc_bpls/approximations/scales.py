@@ -1,0 +1,113 @@
+"""Expectation propagation for hierarchies: scales are integrated out on a lattice, as INLA does (Rue, Martino and Chopin 2009).
+
+With θ = (ψ, x), ψ the few parameters that do not enter linearly (`engine.hierarchy`), EP at a fixed ψ gives a Gaussian of x and
+
+    log ∫ p(D | ψ, x)^k π(ψ, x) dx,
+
+which is the log density of ψ under p_k but for log Z_k. Averages over p_k are those over the Gaussians of x at the points of a
+lattice of ψ, weighted by it. A new group has its prior given ψ in each of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import logsumexp
+
+from pymc_bpls.approximations import ep
+from pymc_bpls.approximations.factors import Factors
+from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.lattice import climb, lay
+from pymc_bpls.approximations.mixture import Mixture
+from pymc_bpls.compute.threads import for_matrices_of
+from pymc_bpls.engine.engine import Engine
+from pymc_bpls.engine.modes.mode import Mode
+from pymc_bpls.engine.rows.hierarchy import Hierarchy
+from pymc_bpls.engine.rows.reduced_rows import ReducedRows
+from pymc_bpls.errors import ApproximationError
+from pymc_bpls.model.data.table import Labeled
+
+_ROUGHLY = 1e-3
+
+
+def fit(
+    engine: Engine,
+    labeled: Labeled,
+    k: int,
+    mode: Mode | None,
+    start: Gaussian | Mixture | None,
+    *,
+    to_rank: bool = False,
+) -> Gaussian | Mixture:
+    """EP's Gaussian for p_k, or, of a hierarchy, the mixture of those at several ψ.
+
+    Raises
+    ------
+    ApproximationError
+        The model is neither, or EP does not converge.
+    """
+    if admits_plain(engine) or engine.hierarchy is None:
+        return ep.fit(engine, labeled, k, mode, start if isinstance(start, Gaussian) else None, to_rank=to_rank)
+    fits = _Fits(engine.hierarchy, engine, labeled, k, start if isinstance(start, Mixture) else None)
+    first = engine.density.start if mode is None else mode.theta
+    tolerance = ep.TO_RANK if to_rank else ep.TOLERANCE
+    with for_matrices_of(min(len(labeled), len(engine.hierarchy.inner))):
+        centre, axes = climb(fits.roughly, first[engine.hierarchy.outer])
+        lattice = lay(lambda psi: fits.at(psi, tolerance).log_z, centre, axes)
+    if lattice is None:
+        names = ", ".join(f'"{engine.density.parameters.labels[i]}"' for i in engine.hierarchy.outer)
+        raise ApproximationError(
+            f'The labeled rows and the priors leave {names} too free to be integrated over. Use approximation="vi", '
+            "or tighter priors."
+        )
+    total = float(logsumexp(lattice.log_values))
+    parts = tuple(fits.at(psi, tolerance) for psi in lattice.points)
+    return Mixture(engine.hierarchy, lattice.points, lattice.log_values - total, parts, total + lattice.log_volume)
+
+
+def admits_plain(engine: Engine) -> bool:
+    """Whether rows have one linear predictor, and priors are Gaussian or those of single coefficients."""
+    rows = engine.affine_rows
+    return rows is not None and rows.map.size == 1 and engine.separable_prior is not None
+
+
+class _Fits:
+    """EP at many ψ, each from the sites of the nearest ψ before, or of an earlier fit of rows that D begins with."""
+
+    def __init__(self, hierarchy: Hierarchy, engine: Engine, labeled: Labeled, k: int, before: Mixture | None) -> None:
+        self.hierarchy, self.engine, self.labeled, self.k, self.before = hierarchy, engine, labeled, k, before
+        self.known: list[tuple[np.ndarray, float, Gaussian]] = []
+
+    def roughly(self, psi: np.ndarray) -> float:
+        """log ∫ p(D | ψ, x)^k π(ψ, x) dx, well enough to look for its maximum; −∞ where EP fails."""
+        try:
+            return self.at(psi, _ROUGHLY).log_z
+        except ApproximationError:
+            return -np.inf
+
+    def at(self, psi: np.ndarray, tolerance: float) -> Gaussian:
+        """EP given ψ, its log Z that of the rows together with π(ψ)."""
+        for known, reached, q in self.known:
+            if reached <= tolerance and np.array_equal(known, psi):
+                return q
+        rows = self._rows(psi)
+        factors = Factors(rows, rows.gaussian_prior, None, self.labeled, self.k)
+        names = [self.engine.density.parameters.labels[i] for i in self.hierarchy.inner]
+        near = self._nearest(psi)
+        sites, point = None if near is None else near.sites, factors.prior.start
+        q = ep.settle(factors, point, sites, names, tolerance=tolerance, log_z=True)
+        self.known.append((psi, tolerance, q))
+        return q
+
+    def _rows(self, psi: np.ndarray) -> ReducedRows:
+        """In the coordinates of D's rows, as many as there are parameters at most."""
+        try:
+            return ReducedRows.spanned_by(self.hierarchy.at(psi), self.labeled)
+        except np.linalg.LinAlgError as error:
+            raise ApproximationError(
+                f'approximation="ep" needs proper priors of what a hierarchy scales ({error}). Use approximation="vi".'
+            ) from error
+
+    def _nearest(self, psi: np.ndarray) -> Gaussian | None:
+        if not self.known:
+            return None if self.before is None else self.before.nearest(psi)
+        return min(self.known, key=lambda each: float(((each[0] - psi) ** 2).sum()))[2]

@@ -1,0 +1,62 @@
+"""A hierarchy with its scales held fixed: rows with one linear predictor and a Gaussian prior of all other parameters.
+
+θ = (ψ, x): given ψ, which has few entries, f_j = a_j(ψ)'x + b_j(ψ), and log π(ψ, x) is quadratic in x.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pymc_bpls.compute.chunks import map_rows
+from pymc_bpls.engine.newton import kernels
+from pymc_bpls.engine.priors.gaussian_priors import GaussianPrior, find_gaussian_prior
+from pymc_bpls.engine.rows.affine_rows import AffineRows
+
+
+@dataclass(frozen=True)
+class ConditionalRows(AffineRows):
+    """The rows of a density in x (d,), which are the entries `inner` of θ; the others are those of `fixed` (q,).
+
+    x starts where `fixed` is.
+    """
+
+    fixed: np.ndarray
+    inner: np.ndarray
+    sizes: tuple[int, ...]
+
+    @property
+    def dimension(self) -> int:
+        """d."""
+        return len(self.inner)
+
+    def theta(self, points: np.ndarray) -> np.ndarray:
+        """θ (S, q) at x (S, d)."""
+        theta = np.repeat(self.fixed[None], len(points), axis=0)
+        theta[:, self.inner] = points
+        return theta
+
+    def _made(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """∂f/∂x (n, 1, d) and f where x = 0 (n, 1)."""
+        matrix, offset = self._run(kernels.design, self.fixed, self.density.take(positions))
+        inside = matrix[:, :, self.inner]
+        return inside, offset + matrix @ self.fixed - inside @ self.fixed[self.inner]
+
+    @cached_property
+    def gaussian_prior(self) -> GaussianPrior | None:
+        """log π(ψ, x) as a function of x, where it is quadratic."""
+
+        def value_and_gradient(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            value, gradient = self._of_priors(kernels.log_prior_and_gradient, self.theta(points))
+            return value, gradient[:, self.inner]
+
+        def products(point: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+            wide = np.zeros((len(vectors), len(self.fixed)))
+            wide[:, self.inner] = vectors
+            theta, size = self.theta(point[None])[0], self._vectors_at_once
+            run = map_rows(lambda rows: self._run(kernels.log_prior_products, theta, wide[rows]), len(wide), (size, size))
+            return run[:, self.inner]
+
+        return find_gaussian_prior(self.fixed[self.inner], self.sizes, value_and_gradient, products)
