@@ -11,6 +11,7 @@ import pymc as pm
 import xarray as xr
 from pymc.model.core import modelcontext
 
+from pymc_bpls.acceptance.accept import accept
 from pymc_bpls.arguments import check
 from pymc_bpls.bambi import from_bambi, is_bambi
 from pymc_bpls.compute.compiler import Compiler
@@ -344,6 +345,90 @@ class BPLS(PseudoLabelSelector):
         self._needs_candidates()
         with working("information of the pool", progressbar):
             return find_information(self._problem, self._scorer.fit(self._problem.labeled, centre_of="vi"))
+
+    def accept(
+        self,
+        alpha: float = 0.05,
+        *,
+        by: str = "leave-one-out",
+        per_class: bool = False,
+        random_seed: int | np.random.Generator | None = None,
+        progressbar: bool = True,
+    ) -> xr.Dataset:
+        """Pseudo-labels that can be handed on, with at most a share `alpha` of wrong ones expected; the rest is for a person.
+
+        Labeled rows, each predicted without its own label, show how often predictions as confident as a candidate's are wrong.
+        That makes a p-value of "this pseudo-label is wrong" for each candidate, and Benjamini and Hochberg's procedure accepts
+        as many labels as the bound admits [1]_. No model has to be right for that: a poor one gets little accepted.
+
+        Parameters
+        ----------
+        alpha : float, default 0.05
+            The largest share of wrong labels among the accepted ones, in expectation. Fewer than 1/alpha − 1 labels accept
+            nothing.
+        by : {"leave-one-out", "split"}, default "leave-one-out"
+            Every labeled row predicted from all others, by EP's cavities [4]_ or else by a refit for each row, for which the
+            bound is approximate; or a random half of them, and the candidates, predicted from the other half, for which it
+            holds in finite samples.
+        per_class : bool, default False
+            Whether the bound holds among the accepted labels of each class, which takes 1/alpha − 1 labeled rows that are
+            predicted to be of it.
+        random_seed : int or numpy Generator, optional
+            For the split.
+        progressbar : bool, default True
+            As in `fit`.
+
+        Returns
+        -------
+        xarray.Dataset
+            Over `candidate`, with the user's index: `pseudo_label` and `confidence`, the class with the largest probability
+            averaged over the posterior's approximation (EP, else Laplace); `p_value`; `accepted`; `covered`, whether labeled
+            rows look like it; `bald`, what its label would tell of the parameters [2]_, by which `rank` orders the rows that
+            are left, 1 first. attrs: `verdict` and `guarantee` in sentences, `calibration` (confidence beside accuracy of
+            labeled rows) with `calibration_rows`, `calibration_confidence` and `calibration_right`, `n_calibration`, and
+            `not_covered`, the share of candidates that labeled rows do not cover. There is a warning where these are more
+            than chance admits, as rows of a class that no label has [3]_: they are never accepted.
+
+        Raises
+        ------
+        RowError
+            There are no candidates, or there is one labeled row.
+        ModeError
+            The labeled rows, or all but one of them, have no mode.
+
+        See Also
+        --------
+        self_train : adds pseudo-labels without a guarantee.
+
+        References
+        ----------
+        .. [1] Jin, Y. and Candès, E. J. (2023). Selection by prediction with conformal p-values. JMLR 24(244), 1-41.
+           https://doi.org/10.48550/arXiv.2210.01408
+        .. [2] Houlsby, N., Huszár, F., Ghahramani, Z. and Lengyel, M. (2011). Bayesian active learning for classification and
+           preference learning. https://doi.org/10.48550/arXiv.1112.5745
+        .. [3] Bates, S., Candès, E., Lei, L., Romano, Y. and Sesia, M. (2023). Testing for outliers with conformal p-values.
+           Annals of Statistics 51, 149-178. https://doi.org/10.1214/22-AOS2244
+        .. [4] Opper, M. and Winther, O. (2000). Gaussian processes for classification: mean-field algorithms. Neural
+           Computation 12, 2655-2684. https://doi.org/10.1162/089976600300014881
+
+        Examples
+        --------
+        >>> import numpy as np, pymc as pm, pymc_bpls as bpls
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(120, 2))
+        >>> y = np.where(np.arange(120) < 40, 3 * X[:, 0] + rng.logistic(size=120) > 0, -1)
+        >>> with pm.Model() as model:
+        ...     label = pm.Bernoulli("label", logit_p=X @ pm.Normal("b", 0, 2.5, shape=2), observed=y)
+        >>> found = bpls.BPLS(model).accept(0.1, progressbar=False)
+        >>> found.accepted.sum().item(), round(found.p_value.min().item(), 3)
+        (0, 0.024)
+        >>> found.attrs["calibration"][:95]
+        'Of 40 labeled rows, none predicted by its own label, 32 (80%) are predicted right, with a mean '
+        """
+        check(alpha=alpha, by=by, per_class=per_class, random_seed=random_seed)
+        self._needs_candidates()
+        with working("labels to accept", progressbar):
+            return accept(self._scorer, alpha, by, per_class=per_class, rng=np.random.default_rng(random_seed))
 
     def marginalize(
         self,

@@ -216,7 +216,7 @@ class PseudoLabelSelector(ABC):
         ----------
         criterion : str, Criterion or FitCriterion, default "ppp"
             "ppp", "ibpls", "ubpls", "marginal_likelihood", "reference", "likelihood", "probability", "variance",
-            "predictive", "entropy" or "random" (see the README's table), or a criterion of one's own.
+            "predictive", "entropy", "bald" or "random" (see the README's table), or a criterion of one's own.
         approximation : {"auto", "laplace", "ep", "vi"}, default "auto"
             Laplace's method with a refit of every candidate, or one Gaussian fit that scores the whole pool ("ppp",
             "marginal_likelihood" and "predictive"): expectation propagation (rows with one linear predictor, Gaussian priors
@@ -256,8 +256,8 @@ class PseudoLabelSelector(ABC):
             `labels="all"` the `class_sum_error` of log PPP: log Σ_y PPP(i, y) minus log Z_2/Z_1, both by Laplace's method. It
             is 0 for the exact values, since p(y|x,θ) adds up to 1 over the classes (p(x,y|θ) does not, and there is none under
             candidate="joint"); a large one says that Laplace's method is off, a small one proves little. Where scores are
-            averages over draws ("predictive", "entropy" and "vi" of rows with several linear predictors), attrs hold the
-            largest standard error of one, `score_error`; of "ppp" by Laplace's method with one class a row `own_error`, how
+            averages over draws ("predictive", "entropy", "bald", and "vi" of rows with several linear predictors), attrs hold
+            the largest standard error of one, `score_error`; of "ppp" by Laplace's method with one class a row `own_error`, how
             far a difference is off by the class sums of the best rows. `space` says in which coordinates fits and refits were
             made: those of the labeled "rows", where these are fewer than parameters with Gaussian or flat priors, or all
             "parameters". Values are the same, and time does not grow with the number of features.

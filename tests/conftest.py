@@ -15,8 +15,8 @@ from rich.console import Console
 import pymc_bpls as bpls
 from pymc_bpls.text import progress as text_progress
 
-#: A script that makes values of a package that is no dependency.
-collect_ignore = ["data/marginal_by_pymc_extras.py"]
+#: Scripts that make values of packages that are no dependencies.
+collect_ignore = ["data/marginal_by_pymc_extras.py", "data/conformal_selection.py"]
 
 settings.register_profile("suite", deadline=None, derandomize=True, database=None)
 settings.load_profile("suite")

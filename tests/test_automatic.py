@@ -13,7 +13,7 @@ from pymc_bpls.scoring import one_model
 
 QUIET = {"progressbar": False}
 AVERAGED = ("ppp", "marginal_likelihood", "predictive")
-OTHERS = ("ibpls", "ubpls", "reference", "likelihood", "probability", "variance", "entropy", "random")
+OTHERS = ("ibpls", "ubpls", "reference", "likelihood", "probability", "variance", "entropy", "bald", "random")
 
 
 def declare(name):

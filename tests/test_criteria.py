@@ -184,7 +184,7 @@ def test_more_parameters_than_rows_are_refused_without_the_prior():
 
 
 NAMES = ("ppp", "ibpls", "ubpls", "marginal_likelihood", "reference", "likelihood")
-BY_A_FIT = ("probability", "variance", "predictive", "entropy", "random")
+BY_A_FIT = ("probability", "variance", "predictive", "entropy", "bald", "random")
 
 
 def test_the_named_criteria_are_those_of_the_paper_and_their_comparators():

@@ -25,7 +25,7 @@ from pymc_bpls.approximations.mixture import Mixture
 from pymc_bpls.approximations.node_averages import NodeAverages, average_at_nodes
 from pymc_bpls.approximations.pool_table import PoolTable
 from pymc_bpls.approximations.replicates import Averages, average, standard_error
-from pymc_bpls.approximations.tilted import ORDERS
+from pymc_bpls.approximations.tilted import ORDERS, Marginals
 from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.threads import IN_TURN, for_matrices_of
 from pymc_bpls.engine.modes.mode import Mode
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from pymc_bpls.model.density import Density
     from pymc_bpls.model.structure import Structure
 
+#: What is averaged of each class: exp ℓ, p(y | x, θ), or −p log p, whose sum over classes is the entropy.
+LIKELIHOOD, PROBABILITY, SURPRISE = "likelihood", "probability", "surprise"
 _DRAWS = 256
 _MOST_OF_PREDICTORS, _MOST_OF_THETA = 2**14, 2**12
 _ROWS_AT_ONCE = 1024
@@ -113,12 +115,27 @@ class Predictive:
 
     def mean_lik(self, q: Gaussian | Mixture, positions: np.ndarray, *, normalised: bool = False) -> Averages:
         """The same as `log_mean_lik`, with its error."""
+        return self._means(q, positions, PROBABILITY if normalised else LIKELIHOOD)
+
+    def mean_surprise(self, q: Gaussian | Mixture, positions: np.ndarray) -> Averages:
+        """log E_q[−p log p] of each class, whose sum is the mean entropy of p(y | x, θ); (rows, K)."""
+        return self._means(q, positions, SURPRISE)
+
+    def log_mean_probabilities_at(self, marginals: Marginals, positions: np.ndarray) -> np.ndarray:
+        """log E[p(y | f)] of each class for rows whose predictors are f ~ N(mean, variance), (rows,) each; (rows, K)."""
+        model = self.by_one_predictor
+        assert model is not None
+        block = model.block(positions, np.zeros(len(positions), dtype=int), np.ones(len(positions)))
+        sd = np.sqrt(marginals.variance)
+        return self._at_nodes(block, marginals.mean, sd, self.refinement, each=True, of=PROBABILITY).log_mean
+
+    def _means(self, q: Gaussian | Mixture, positions: np.ndarray, of: str) -> Averages:
         if isinstance(q, Mixture):
-            return self._mixed(q, lambda own, part: own.mean_lik(part, positions, normalised=normalised))
-        if self.by_one_predictor is None:
-            wanted = np.ones((len(positions), len(self.density.class_values)), dtype=bool)
-            return self._over_draws(q, positions, wanted, normalised=normalised, by_log=not normalised)
-        return Averages(self._over_nodes(q, positions, None, normalised)[None])
+            return self._mixed(q, lambda own, part: own._means(part, positions, of))
+        if self.by_one_predictor is not None:
+            return Averages(self._over_nodes(q, positions, None, of)[None])
+        wanted = np.ones((len(positions), len(self.density.class_values)), dtype=bool)
+        return self._over_draws(q, positions, wanted, of=of, by_log=of == LIKELIHOOD)
 
     def mean_lik_of(self, q: Gaussian | Mixture, positions: np.ndarray, codes: np.ndarray) -> Averages:
         """The same as `log_mean_lik_of`, with its error."""
@@ -132,7 +149,8 @@ class Predictive:
             return Averages(self.mean_lik(q, rows, normalised=True).log_means[:, place, codes])
         wanted = np.zeros((len(rows), len(self.density.class_values)), dtype=bool)
         wanted[place, codes] = True
-        return Averages(self._over_draws(q, rows, wanted, normalised=conditional, by_log=True).log_means[:, place, codes])
+        of = PROBABILITY if conditional else LIKELIHOOD
+        return Averages(self._over_draws(q, rows, wanted, of=of, by_log=True).log_means[:, place, codes])
 
     @cached_property
     def _of_hierarchy(self) -> Predictive:
@@ -144,9 +162,7 @@ class Predictive:
         """Averages over a mixture, from those over its parts."""
         return Averages(q.average([average(self._of_hierarchy, part).log_means[0] for part in q.parts])[None])
 
-    def _over_draws(
-        self, q: Gaussian, positions: np.ndarray, wanted: np.ndarray, *, normalised: bool, by_log: bool
-    ) -> Averages:
+    def _over_draws(self, q: Gaussian, positions: np.ndarray, wanted: np.ndarray, *, of: str, by_log: bool) -> Averages:
         """Over draws, until the largest error of the `wanted` classes' means is small, or of their logarithms."""
 
         def error_of(log_means: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -154,9 +170,7 @@ class Predictive:
             return np.where(wanted[rows], error, 0.0).max(axis=1)
 
         def at_theta(z: np.ndarray, rows: np.ndarray) -> np.ndarray:
-            return self.engine.map_positions(
-                mean_liks_over_draws, positions[rows], q.mean + z @ q.factor.T, normalised=normalised
-            )
+            return self.engine.map_positions(mean_liks_over_draws, positions[rows], q.mean + z @ q.factor.T, of=of)
 
         if self.by_few_predictors is None:
             return average(at_theta, error_of, len(q.mean), len(positions), _MOST_OF_THETA)
@@ -166,7 +180,7 @@ class Predictive:
         def at_predictors(z: np.ndarray, rows: np.ndarray) -> np.ndarray:
             def some(places: np.ndarray) -> np.ndarray:
                 own = (values[rows[places]] for values in arrays)
-                return self.engine.compiler(mean_liks_over_predictors, self.density.structure, z, *own, normalised=normalised)
+                return self.engine.compiler(mean_liks_over_predictors, self.density.structure, z, *own, of=of)
 
             return map_rows(some, len(rows), (_FEWEST_ROWS, _ROWS_AT_ONCE))
 
@@ -188,7 +202,7 @@ class Predictive:
 
         return map_rows(some, len(positions), (_ROWS_AT_ONCE, _ROWS_AT_ONCE), IN_TURN, padded=False)
 
-    def _over_nodes(self, q: Gaussian, positions: np.ndarray, codes: np.ndarray | None, normalised: bool = False) -> np.ndarray:
+    def _over_nodes(self, q: Gaussian, positions: np.ndarray, codes: np.ndarray | None, of: str = LIKELIHOOD) -> np.ndarray:
         """Log averages over f ~ N(a'μ + b, a'Sa) of each row: of its class, (rows,), or of every class, (rows, K)."""
         model = q.rows or self.by_one_predictor
         assert model is not None
@@ -196,8 +210,8 @@ class Predictive:
         by_table = not each and self.are_many(len(positions)) and self.pool_table is not None
 
         def some(rows: np.ndarray) -> np.ndarray:
-            of = np.zeros(len(rows), dtype=int) if codes is None else codes[rows]
-            block = model.block(positions[rows], of, np.ones(len(rows)))
+            own_codes = np.zeros(len(rows), dtype=int) if codes is None else codes[rows]
+            block = model.block(positions[rows], own_codes, np.ones(len(rows)))
             A = block.matrix[:, 0, :]
             spread = A @ q.covariance
             own = 0.0 if block.residual is None else block.residual[:, 0, 0] ** 2
@@ -205,8 +219,8 @@ class Predictive:
             tilt = _tilt(q, spread, sd)
             if by_table:
                 return self._by_table(block, mean, sd).shaped(tilt)
-            averages = self._at_nodes(block, mean, sd, self.refinement, each=each, normalised=normalised).shaped(tilt)
-            return averages if codes is None or not each else averages[np.arange(len(rows)), of]
+            averages = self._at_nodes(block, mean, sd, self.refinement, each=each, of=of).shaped(tilt)
+            return averages if codes is None or not each else averages[np.arange(len(rows)), own_codes]
 
         if not len(positions):
             return np.empty(0)
@@ -218,9 +232,9 @@ class Predictive:
         return n >= FEWEST_BY_TABLE
 
     def _at_nodes(
-        self, block: Block, mean: np.ndarray, sd: np.ndarray, refinement: int, *, each: bool = False, normalised: bool = False
+        self, block: Block, mean: np.ndarray, sd: np.ndarray, refinement: int, *, each: bool = False, of: str = LIKELIHOOD
     ) -> NodeAverages:
-        """Averages of a block's rows: of its classes, or of `each` class, of probabilities that are `normalised` or not."""
+        """Averages of a block's rows: of its classes' likelihoods, or `of` each class."""
         model, classes = self.by_one_predictor, np.arange(len(self.density.class_values))
         assert model is not None
 
@@ -232,7 +246,7 @@ class Predictive:
             if not each:
                 return of_classes(rows, f, block.codes[rows])
             values = np.stack([of_classes(rows, f, np.full(len(rows), code)) for code in classes], axis=2)
-            return log_softmax(values) if normalised else values
+            return values if of == LIKELIHOOD else _log_surprise(log_softmax(values)) if of == SURPRISE else log_softmax(values)
 
         return average_at_nodes(log_lik, mean, sd, refinement, classes=(len(classes),) if each else ())
 
@@ -300,13 +314,13 @@ def log_odds_gradients(structure: Structure, theta: jax.Array, codes: jax.Array,
     return jax.vmap(jax.grad(log_odds), (None, 0, 0))(theta, codes, rows)
 
 
-def mean_liks_over_draws(structure: Structure, draws: jax.Array, rows: Any, *, normalised: bool) -> jax.Array:
+def mean_liks_over_draws(structure: Structure, draws: jax.Array, rows: Any, *, of: str) -> jax.Array:
     """Mean likelihoods over draws."""
-    return _log_means(lambda theta: structure.log_lik_classes(theta, rows), draws, normalised)
+    return _log_means(lambda theta: structure.log_lik_classes(theta, rows), draws, of)
 
 
 def mean_liks_over_predictors(
-    structure: Structure, z: jax.Array, mean: jax.Array, root: jax.Array, *inputs: jax.Array, normalised: bool
+    structure: Structure, z: jax.Array, mean: jax.Array, root: jax.Array, *inputs: jax.Array, of: str
 ) -> jax.Array:
     """Mean likelihoods over draws of linear predictors."""
     classes = jnp.arange(len(structure.class_values))
@@ -318,15 +332,18 @@ def mean_liks_over_predictors(
 
         return jax.vmap(of_row)(mean, root, *inputs)
 
-    return _log_means(log_lik, z, normalised)
+    return _log_means(log_lik, z, of)
 
 
-def _log_means(log_lik: Callable[[jax.Array], jax.Array], draws: jax.Array, normalised: bool) -> jax.Array:
+def _log_means(log_lik: Callable[[jax.Array], jax.Array], draws: jax.Array, of: str) -> jax.Array:
     """log means of `log_lik` (rows, K), over the draws (R, n, …) of each of R replicates: shape (rows, R, K)."""
 
     def step(total: jax.Array, draw: jax.Array) -> tuple[jax.Array, None]:
-        values = log_lik(draw)
-        return jnp.logaddexp(total, jax.nn.log_softmax(values, axis=1) if normalised else values), None
+        values = log_lik(draw) if of == LIKELIHOOD else jax.nn.log_softmax(log_lik(draw), axis=1)
+        if of == SURPRISE:
+            surprise = values + jnp.log(jnp.maximum(-values, 0.0))
+            values = jnp.where(jnp.isneginf(values), -jnp.inf, surprise)
+        return jnp.logaddexp(total, values), None
 
     start = jnp.full(jax.eval_shape(log_lik, draws[0, 0]).shape, -jnp.inf)
     sums = jax.lax.map(lambda replicate: jax.lax.scan(step, start, replicate)[0], draws)
@@ -344,6 +361,12 @@ def antithetic_draws(dimension: int, n: int = _DRAWS) -> np.ndarray:
     """Fixed standard normal draws (2 n, q), n a power of two: a scrambled Sobol sequence and its mirror image."""
     points = ndtri(scipy.stats.qmc.Sobol(dimension, rng=np.random.default_rng(0)).random(n))
     return np.concatenate([points, -points])
+
+
+def _log_surprise(log_p: np.ndarray) -> np.ndarray:
+    """log of −p log p; −∞ where p is 0 or 1."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(np.isneginf(log_p), -np.inf, log_p + np.log(np.maximum(-log_p, 0.0)))
 
 
 def log_softmax(log_lik: np.ndarray) -> np.ndarray:

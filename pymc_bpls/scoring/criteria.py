@@ -22,6 +22,8 @@ References
 .. [1] Rodemann, J., Goschenhofer, J., Dorigatti, E., Nagler, T. and Augustin, T. (2023). Approximately Bayes-optimal
    pseudo-label selection. Proceedings of the 39th Conference on Uncertainty in Artificial Intelligence, PMLR 216, 1762-1773.
    https://doi.org/10.48550/arXiv.2302.08883
+.. [2] Houlsby, N., Huszár, F., Ghahramani, Z. and Lengyel, M. (2011). Bayesian active learning for classification and
+   preference learning. https://doi.org/10.48550/arXiv.1112.5745
 """
 
 from __future__ import annotations
@@ -128,6 +130,11 @@ class FittedView:
         """The same of every class of each pair's row, normalised."""
         return self.predictive.mean_lik(Gaussian.at_mode(self.mode), self.positions, normalised=True)
 
+    @cached_property
+    def mean_surprise(self) -> Averages:
+        """log E[−p log p] of every class of each pair's row, over Laplace's approximation."""
+        return self.predictive.mean_surprise(Gaussian.at_mode(self.mode), self.positions)
+
     def at_own_class(self, by_class: np.ndarray) -> np.ndarray:
         """Values (pairs, K) at each pair's own class, shape (pairs,)."""
         return by_class[np.arange(len(self.codes)), self.codes]
@@ -214,6 +221,24 @@ def _minus_entropy(log_p: np.ndarray) -> np.ndarray:
     return (np.exp(log_p) * np.where(np.isneginf(log_p), 0.0, log_p)).sum(axis=-1)
 
 
+def mutual_information(predictive: Predictive, q: Gaussian, positions: np.ndarray) -> np.ndarray:
+    """H(E_q p) − E_q H(p) of rows, (rows,) in nats: what a row's label would tell of θ [2]_."""
+    log_p = predictive.log_mean_lik(q, positions, normalised=True)
+    return _information(log_p, predictive.mean_surprise(q, positions).log_mean)
+
+
+def _bald(view: FittedView) -> np.ndarray:
+    return _information(view.mean_probabilities.log_mean, view.mean_surprise.log_mean)
+
+
+def _bald_error(view: FittedView) -> np.ndarray:
+    return standard_error(_information(view.mean_probabilities.log_means, view.mean_surprise.log_means))
+
+
+def _information(log_p: np.ndarray, log_surprise: np.ndarray) -> np.ndarray:
+    return -_minus_entropy(log_p) - np.exp(log_surprise).sum(axis=-1)
+
+
 def _random(view: FittedView) -> np.ndarray:
     return view.rng.random(len(view.positions))
 
@@ -269,6 +294,7 @@ FITTED: dict[str, FitCriterion] = {
         FitCriterion("variance", _variance),
         FitCriterion("predictive", _predictive, log_p=np.asarray, k=1, error=lambda view: view.mean_lik.error),
         FitCriterion("entropy", _entropy, error=_entropy_error),
+        FitCriterion("bald", _bald, error=_bald_error),
         FitCriterion("random", _random),
     )
 }

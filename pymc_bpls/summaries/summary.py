@@ -10,6 +10,7 @@ import xarray as xr
 
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.selftraining.saved_run import is_run, read_tables
+from pymc_bpls.summaries.accepted import is_acceptance, summarise_acceptance
 from pymc_bpls.summaries.compared import is_comparison, summarise_comparison
 from pymc_bpls.summaries.exact import is_exact, summarise_exact
 from pymc_bpls.summaries.pooled import is_pooled, summarise_pooled
@@ -26,18 +27,19 @@ _KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any], Summary]], ...] = (
     (is_exact, summarise_exact),
     (is_pooled, summarise_pooled),
     (is_comparison, summarise_comparison),
+    (is_acceptance, summarise_acceptance),
 )
 
 
 def summary(result: xr.Dataset | xr.DataTree) -> Summary:
-    """A result on one screen: a run, scores, exact values, a posterior with the pool, or a comparison.
+    """A result on one screen: a run, scores, exact values, a posterior with the pool, a comparison, or accepted labels.
 
     Where `self_train(choose=…)` picked it, the summary says why. A `Choice` and an `Audit` show themselves.
 
     Parameters
     ----------
     result : xarray.DataTree or xarray.Dataset
-        What `self_train`, `resume`, `score`, `exact`, `marginalize` or `compare` returned.
+        What `self_train`, `resume`, `score`, `exact`, `marginalize`, `compare` or `accept` returned.
 
     Returns
     -------
@@ -76,8 +78,8 @@ def summary(result: xr.Dataset | xr.DataTree) -> Summary:
         if is_of_kind(result):
             return _with_choice(summarise(result), result.attrs.get("choice_verdict"))
     raise CriterionError(
-        f"A {type(result).__name__} is no result that can be summarised. Give what self_train, score, exact, marginalize or "
-        "compare returned."
+        f"A {type(result).__name__} is no result that can be summarised. Give what self_train, score, exact, "
+        "marginalize, compare or accept returned."
     )
 
 

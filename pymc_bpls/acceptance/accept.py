@@ -1,0 +1,93 @@
+"""Accept pseudo-labels of which at most a share alpha is wrong in expectation, and rank the rows that are left for a person."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_bpls.acceptance.conformal import conformal_p_values, step_up
+from pymc_bpls.acceptance.coverage import Coverage, find_coverage, nearness
+from pymc_bpls.acceptance.predictions import Predictions, by_split, leave_one_out
+from pymc_bpls.acceptance.sentences import say_calibration, say_coverage, say_guarantee, say_verdict
+from pymc_bpls.errors import RowError, warn
+from pymc_bpls.scoring.one_model import ModelScorer
+
+LEAVE_ONE_OUT, SPLIT = "leave-one-out", "split"
+
+
+def accept(scorer: ModelScorer, alpha: float, by: str, *, per_class: bool, rng: np.random.Generator) -> xr.Dataset:
+    """Pseudo-labels of the candidates with p-values, and which of them are accepted; parameters are those of `BPLS.accept`.
+
+    Raises
+    ------
+    RowError
+        There is one labeled row.
+    """
+    problem = scorer.problem
+    D, candidates = problem.labeled, problem.table.candidates
+    if len(D) < 2:
+        raise RowError(f'"{problem.name}" has one labeled row, which leaves none to predict it by. Label more rows.')
+    predicted = leave_one_out(scorer, candidates) if by == LEAVE_ONE_OUT else by_split(scorer, candidates, rng)
+    coverage = _coverage(scorer, predicted, candidates)
+    covered = np.ones(len(candidates), dtype=bool) if coverage is None else coverage.covered
+    if coverage is not None and not covered.all():
+        warn(f"{say_coverage(coverage)} accept() takes none of them.")
+    known = np.isfinite(predicted.of_candidates).all(axis=1)
+    codes, guess = (p.argmax(axis=1) for p in (predicted.of_candidates, predicted.of_known))
+    confidence, of_known = predicted.of_candidates.max(axis=1), predicted.of_known.max(axis=1)
+    right = guess == predicted.known.codes
+    p_values, accepted, counts = np.ones(len(candidates)), np.zeros(len(candidates), dtype=bool), []
+    for code in range(len(problem.classes)) if per_class else (None,):
+        some = slice(None) if code is None else codes == code
+        alike = np.ones(len(guess), dtype=bool) if code is None else guess == code
+        p = conformal_p_values(of_known[alike], ~right[alike], np.where(known, confidence, np.nan)[some])
+        p_values[some] = np.where(covered[some], p, 1.0)
+        accepted[some] = step_up(p_values[some], alpha)
+        counts.append(int(alike.sum()))
+    attrs: dict[str, Any] = {
+        "alpha": float(alpha),
+        "by": by,
+        "per_class": int(per_class),
+        "approximation": predicted.approximation,
+        "verdict": say_verdict(accepted, p_values, min(counts), alpha, coverage),
+        "guarantee": say_guarantee(by, coverage, per_class=per_class),
+        "n_calibration": counts if per_class else counts[0],
+        "calibration": say_calibration(of_known, right),
+        "calibration_rows": predicted.known.positions,
+        "calibration_confidence": of_known,
+        "calibration_right": right.astype(int),
+    }
+    if coverage is not None:
+        attrs |= {"not_covered": coverage.share, "coverage_p_value": coverage.p_value, "coverage_by": coverage.judged_by}
+    return xr.Dataset(
+        {
+            "pseudo_label": ("candidate", problem.classes.names[codes]),
+            "confidence": ("candidate", confidence),
+            "p_value": ("candidate", p_values),
+            "accepted": ("candidate", accepted),
+            "covered": ("candidate", covered),
+            "bald": ("candidate", predicted.information),
+            "rank": ("candidate", _ranks(predicted.information, accepted)),
+        },
+        coords=problem.coords(candidates, codes),
+        attrs=attrs,
+    )
+
+
+def _coverage(scorer: ModelScorer, predicted: Predictions, candidates: np.ndarray) -> Coverage | None:
+    """By the density that the model gives features, or by nearness to labeled rows; None where neither tells."""
+    if predicted.log_density is not None:
+        return find_coverage(*predicted.log_density, "the density that the model gives them")
+    near = nearness(scorer.problem, scorer.problem.labeled.positions, candidates)
+    return None if near is None else find_coverage(*near, "the distance to the nearest of them")
+
+
+def _ranks(information: np.ndarray, accepted: np.ndarray) -> np.ndarray:
+    """1 for the row that a person should look at first, the most informative one that is left; 0 of accepted rows."""
+    ranks = np.zeros(len(accepted), dtype=int)
+    left = np.flatnonzero(~accepted)
+    order = left[np.argsort(-information[left], kind="stable")]
+    ranks[order] = np.arange(1, len(order) + 1)
+    return ranks

@@ -1,0 +1,31 @@
+"""Cavities of expectation propagation: what q says of each row's predictor without that row's own factor.
+
+With f_j ~ N(m_j, v_j) under q and the site exp(ν_j f − ½ τ_j f²) of row j, the cavity N(m, v) has 1/v = 1/v_j − τ_j and
+m/v = m_j/v_j − ν_j. It is close to the fit without row j, which costs another fit [1]_.
+
+References
+----------
+.. [1] Opper, M. and Winther, O. (2000). Gaussian processes for classification: mean-field algorithms. Neural Computation 12,
+   2655-2684. https://doi.org/10.1162/089976600300014881
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.tilted import Marginals
+from pymc_bpls.engine.engine import Engine
+from pymc_bpls.model.data.table import Labeled
+
+
+def cavity_marginals(engine: Engine, labeled: Labeled, q: Gaussian) -> Marginals:
+    """Mean and variance (n,) of the predictors of D's rows, each without its own site; q is EP's fit of D."""
+    model = q.rows or engine.affine_rows
+    assert model is not None and q.sites is not None
+    block = model.block(labeled.positions, labeled.codes, np.ones(len(labeled)))
+    A = block.matrix[:, 0, :]
+    mean, variance = A @ q.mean + block.offset[:, 0], ((A @ q.covariance) * A).sum(axis=1)
+    tau, nu = q.sites.tau[: len(labeled)], q.sites.nu[: len(labeled)]
+    without = 1 / (1 / variance - tau)
+    return Marginals(without * (mean / variance - nu), without)

@@ -1,0 +1,1 @@
+"""Labels that are accepted with a bound on the share of wrong ones, on real data: how large that share is."""
