@@ -73,7 +73,7 @@ def _say_short(evidence: Evidence, guarantee: str, alpha: float, n_pipelines: in
         return f"e-value {evidence.proof:.2g}, and {n_pipelines / alpha:.3g} would do"
     if not np.isfinite(evidence.proof):
         return "one fold has no bound"
-    return f"a gain of {evidence.proof:.2g} at least with confidence {percent(1 - alpha)}"
+    return f"the gain is above {evidence.proof:.2g} with confidence {percent(1 - alpha)}"
 
 
 def _say_labels(labels: float, n: int, loss: Loss) -> str:

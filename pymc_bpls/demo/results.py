@@ -9,7 +9,7 @@ import xarray as xr
 
 from pymc_bpls.comparison.differences import SUPERVISED, Estimate, with_differences
 from pymc_bpls.datasets import load_dataset
-from pymc_bpls.demo.runs import Setting
+from pymc_bpls.demo.runs import SAFE, Setting
 
 _OUTCOMES = ["accuracy", "seconds", "compiling", "stop_reason", "stop_kind"]
 
@@ -20,7 +20,9 @@ def collect(setting: Setting, found: Sequence[xr.Dataset]) -> xr.Dataset:
     held = [each[_OUTCOMES].isel(split=slice(n)).reindex(n_pseudo=steps, method="ffill") for each in found]
     outcomes = xr.concat(held, "prior")
     scales = dict(list(setting.priors.items())[: len(found)])
-    outcomes = outcomes.assign_coords(prior=list(scales)).assign(scale=("prior", list(scales.values())))
+    safe = [each.attrs.get(SAFE, "") for each in found]
+    outcomes = outcomes.assign_coords(prior=list(scales))
+    outcomes = outcomes.assign({"scale": ("prior", list(scales.values())), SAFE: ("prior", safe)})
     n_rows = load_dataset(setting.dataset).sizes["row"]
     return with_differences(outcomes.drop_attrs(deep=False)).assign_attrs(
         dataset=setting.dataset,

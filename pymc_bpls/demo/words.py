@@ -14,7 +14,7 @@ from scipy.stats import t as student
 from pymc_bpls.comparison.differences import Estimate, bonferroni, estimate
 from pymc_bpls.datasets import load_dataset
 from pymc_bpls.demo.results import differences
-from pymc_bpls.demo.runs import Setting
+from pymc_bpls.demo.runs import SAFE, Setting
 
 RULE_OF_THUMB = 2.0
 _FAR = 5.0  # standard errors that only very large differences reach
@@ -105,6 +105,12 @@ def report(results: xr.Dataset, console: Console) -> None:
     for reason in np.unique(results["stop_reason"].to_numpy()[early]):
         console.print(f"Some runs ended early and keep their last accuracy: {reason}")
     console.print(f"\n[bold]{verdict(results)}[/bold]\n")
+    said = [(prior, str(results[SAFE].sel(prior=prior).item())) for prior in results["prior"].to_numpy().tolist()]
+    if any(safe for _, safe in said):
+        console.print("The safe way, choose(), asks the labeled rows of the first split before any other label is seen:")
+        for prior, safe in said:
+            console.print(f"- {prior} prior: {safe}", markup=False)
+        console.print()
 
 
 def _with_error(value: Estimate, form: str = ".3f") -> str:

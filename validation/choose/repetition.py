@@ -13,13 +13,14 @@ from pymc_bpls.choosing.losses import LOSSES
 from pymc_bpls.choosing.pipelines import SUPERVISED, Pipeline
 from validation.choose.cases import ALPHA, FOLDS, NULL, PAPER, POOLED, POWER, REPEATS, SIZE, Case
 from validation.choose.tables import class_conditional, draw, logistic
+from validation.paper.repetition import FRESH
 from validation.paper.tables import columns, load
 from validation.study.splits import draw as draw_split
 
 BOUND, BETTING = "bound", "betting"
 #: The loss that each rule judges by.
 LOSS_OF = {BOUND: "log", BETTING: "brier"}
-_AT_ONCE = 5
+_AT_ONCE, _ROUNDS = 5, 20
 #: Pipelines that compete with the supervised, logistic model.
 OF_PART = {
     SIZE: ("ppp", "class-conditional"),
@@ -77,22 +78,17 @@ def _choice(pls: bpls.BPLS, pipelines: Mapping[str, Pipeline], rule: str, case: 
 def _judged(
     pls: bpls.BPLS, pipelines: Mapping[str, Pipeline], rows: np.ndarray, truth: np.ndarray, seed: int
 ) -> dict[str, dict[str, float]]:
-    """Mean losses on rows that judge, of every pipeline on all labels that is not refused."""
+    """Mean losses on rows that judge, of the supervised model and other pipelines on all labels."""
     found = {}
     for name, pipeline in {SUPERVISED: bpls.Train(rounds=0), **pipelines}.items():
         learner = pipeline.scorer or pls
-        try:
-            p = pipeline.predict(learner, pipeline.fit(learner, seed, progressbar=False), rows)
-        except bpls.RowError:  # labels are too few for NoGain
-            continue
+        p = pipeline.predict(learner, pipeline.fit(learner, seed, progressbar=False), rows)
         found[name] = {loss: float(LOSSES[loss].of_rows(p, truth).mean()) for loss in LOSSES}
     return found
 
 
 def _of_paper(case: Case, repetition: int) -> dict[str, Any]:
-    """On the split of the paper's study: the supervised model, a run by PPP to the end, and what is chosen of both and of a run
-    that stops.
-    """
+    """On the split of the paper's study: what is chosen of the supervised model and runs to the end of the pool."""
     assert case.setting is not None
     table = load(case.setting.source, case.setting.features)
     split = draw_split(table.y, case.setting.sizes, np.random.default_rng([case.setting.n, repetition]))
@@ -103,10 +99,10 @@ def _of_paper(case: Case, repetition: int) -> dict[str, Any]:
         beta = pm.Normal("beta", 0, case.setting.prior.sd * scale, shape=design.shape[1])
         pm.Bernoulli("y", logit_p=design @ beta, observed=y)
     pls = bpls.BPLS(model, unlabeled=split.candidates)
-    pipelines = {
-        "ppp": bpls.Train("ppp", approximation="ep"),
-        "ppp until NoGain": bpls.Train("ppp", approximation="ep", stop=bpls.NoGain()),
-    }
+    at_once = max(1, len(split.candidates) // _ROUNDS)
+    pipelines = {name: bpls.Train(name, batch_size=at_once) for name in ("ppp", "probability")}
     record: dict[str, Any] = {BOUND: _choice(pls, pipelines, BOUND, case, repetition)}
-    record["judged"] = _judged(pls, pipelines, split.test.positions, split.test.codes, repetition)
+    chosen = {name: each for name, each in pipelines.items() if name == record[BOUND]["chosen"]}
+    rows = split.other[:FRESH] if case.setting.features else split.test.positions
+    record["judged"] = _judged(pls, chosen, rows, table.y[rows], repetition)
     return record
