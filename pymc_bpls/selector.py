@@ -841,7 +841,8 @@ class PseudoLabelSelector(ABC):
         test : tuple, optional
             As in `self_train`, for the final fit; test rows are no candidates in any fold.
         executor : optional
-            Anything with `submit`, which then does folds side by side; one after the other by default.
+            Anything with `submit`, as those of `concurrent.futures` (processes by "spawn") or a Dask client: folds are done
+            side by side there, with the same numbers. By default one after the other.
         random_seed : int or numpy Generator, optional
             Of the folds and the pipelines; the final fit takes it as it is.
         progressbar : bool, default True

@@ -1,6 +1,7 @@
 """A choice among whole pipelines that labeled rows have to prove, and the supervised model where they do not."""
 
-from concurrent.futures import ThreadPoolExecutor
+import pickle
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise, product
 
 import matplotlib.pyplot as plt
@@ -218,6 +219,22 @@ def test_the_order_of_pipelines_and_the_executor_change_nothing(small, choice):
     other = small.choose(dict(reversed(both.items())), folds=3, random_seed=0, **QUIET)
     pd.testing.assert_frame_equal(one.table, other.table.loc[one.table.index])
     assert one.name == other.name
+
+
+class Elsewhere:
+    """Runs functions as another process would: all that it gets and gives goes through a pickle."""
+
+    def submit(self, function, /, *arguments):
+        future = Future()
+        run, given = pickle.loads(pickle.dumps((function, arguments)))
+        future.set_result(pickle.loads(pickle.dumps(run(*given))))
+        return future
+
+
+def test_folds_can_be_done_in_another_process(small, choice):
+    found = small.choose(TRAIN, folds=3, repeats=2, random_seed=0, executor=Elsewhere(), **QUIET)
+    pd.testing.assert_frame_equal(found.table, choice.table)
+    xr.testing.assert_identical(found.losses, choice.losses)
 
 
 def test_the_order_of_rows_and_folds_changes_nothing():

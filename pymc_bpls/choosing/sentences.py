@@ -57,7 +57,7 @@ def _say_proof(evidence: Evidence, loss: Loss, guarantee: str, alpha: float, n_p
             f"{n_pipelines / alpha:.3g}; were it never better, that had probability {percent(alpha)} at most{many}"
         )
     return (
-        f"{_say_difference(evidence, loss)} on rows that were set aside, and above {evidence.proof:.2g} with confidence "
+        f"{_say_difference(evidence, loss)} on rows that were set aside, by more than {evidence.proof:.2g} with confidence "
         f"{percent(1 - alpha)}{many}"
     )
 

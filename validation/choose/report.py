@@ -163,8 +163,8 @@ def _paper(found: Records, published: Store[Setting]) -> str:
             "## The paper's main settings",
             f"On the splits of [the study of the paper](paper.md), {OF_PAPER} repetitions of each wanted: the choice between "
             "the supervised model and self-training by PPP and by probability to the end of the pool, in twenty rounds or so, "
-            "by the bound of the log loss; beside it PPP to the end whatever labels say, a row a round, as that study has it in "
-            "the same repetitions. Judged on fresh rows of simulations, on test rows of data.",
+            "by the bound of the log loss; beside it PPP to the end whatever labels say, a row a round, as that study has it "
+            "in the same repetitions. Judged on fresh rows of simulations, on test rows of data.",
             table(
                 ["settings", "number", "repetitions", "choose − supervised", "PPP − supervised", "times not supervised"], rows
             ),

@@ -1,0 +1,90 @@
+"""The study of choosing: its report on known records, a repetition of each part, and that stored ones hold what is promised."""
+
+import numpy as np
+import pytest
+
+from pymc_bpls.choosing.pipelines import SUPERVISED
+from validation.choose.__main__ import HERE
+from validation.choose.cases import ALPHA, NULL, PAPER, PARTS, POOLED, POWER, SIZE, protocol
+from validation.choose.repetition import BETTING, BOUND, repeat
+from validation.choose.report import gain, left_for_worse, write
+from validation.choose.tables import draw
+from validation.study.store import Store
+
+STORED = Store(HERE / "results" / "choose", protocol)
+
+
+def made_up(chosen, worse):
+    judged = {SUPERVISED: {"log": 0.5, "brier": 0.4, "zero_one": 0.2}}
+    judged["ppp"] = {"log": 0.6 if worse else 0.4, "brier": 0.4, "zero_one": 0.3 if worse else 0.1}
+    judged["class-conditional"] = judged["ppp"]
+    rule = {"chosen": chosen, "proof": {"ppp": 1.0}, "difference": {"ppp": 0.0}}
+    return {BOUND: rule, BETTING: rule, "judged": judged}
+
+
+def test_leaving_for_a_worse_one_is_told_by_the_rule_s_own_loss():
+    assert left_for_worse(made_up("ppp", True), BOUND) and not left_for_worse(made_up("ppp", True), BETTING)
+    assert not left_for_worse(made_up("ppp", False), BOUND) and not left_for_worse(made_up(SUPERVISED, True), BOUND)
+    assert gain(made_up("ppp", True), "ppp") == pytest.approx(-0.1)
+
+
+def test_the_report_counts(tmp_path):
+    store, case = Store(tmp_path / "results" / "choose", protocol), PARTS[SIZE][0][0]
+    assert write(store, tmp_path / "choose.md") is None
+    for number in range(10):
+        store.add(case, number, made_up("ppp" if number < 4 else SUPERVISED, number < 3))
+    text = write(store, tmp_path / "choose.md").read_text()
+    assert "| logistic | ppp, class-conditional | bound, log | 10 | 4 | 3 | 0.29 | does not hold |" in text
+    assert "| betting, brier | 10 | 4 | 0 | 0.29 | holds |" in text
+
+
+@pytest.mark.parametrize(("source", "judging"), [("noise", 10_000), ("sonar", 208 - 80)])
+def test_tables_have_labels_a_pool_and_rows_that_judge(source, judging):
+    drawn = draw(source, 40, 40, 5, np.random.default_rng(0))
+    assert len(drawn.judging) == judging and (drawn.labels >= 0).sum() == 40 and len(drawn.pool) == 40
+    again = draw(source, 40, 40, 5, np.random.default_rng(0))
+    np.testing.assert_array_equal(drawn.X, again.X)
+
+
+@pytest.mark.parametrize("part", [SIZE, POOLED])
+def test_no_rule_leaves_the_supervised_model_for_a_worse_one_too_often(part):
+    for case, _ in PARTS[part]:
+        records = STORED.read(case).values()
+        for rule in (BOUND, BETTING) if records else ():
+            worse = np.mean([left_for_worse(record, rule) for record in records])
+            assert worse <= ALPHA + 2 * np.sqrt(ALPHA * (1 - ALPHA) / len(records)), (case.key, rule)
+
+
+def test_e_values_with_nothing_to_win_have_means_of_1_at_most():
+    [(case, n)] = PARTS[NULL]
+    records = STORED.read(case)
+    assert len(records) == n
+    for name in ("free", "ppp"):
+        assert np.mean([record[BETTING]["proof"][name] for record in records.values()]) <= 1
+
+
+def test_the_paper_s_settings_lose_nothing_by_it():
+    gains = [
+        [gain(record, record[BOUND]["chosen"]) for record in records.values()]
+        for case, _ in PARTS[PAPER]
+        if (records := STORED.read(case))
+    ]
+    assert len(gains) >= 24  # those whose data needs no download, at least
+    flat = np.concatenate(gains)
+    assert flat.mean() + 1.96 * flat.std(ddof=1) / np.sqrt(len(flat)) >= 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", [NULL, SIZE])
+def test_a_repetition_is_as_it_is_stored(part):
+    case = PARTS[part][0][0]
+    found, stored = repeat(case, 0), STORED.read(case)[0]
+    for rule in set(found) & {BOUND, BETTING}:
+        assert found[rule]["chosen"] == stored[rule]["chosen"]
+        for name, proof in stored[rule]["proof"].items():
+            assert found[rule]["proof"][name] == pytest.approx(proof, rel=1e-3)
+
+
+def test_keys_are_distinct():
+    keys = [case.key for cases in PARTS.values() for case, _ in cases]
+    assert len(keys) == len(set(keys)) and len(PARTS[PAPER]) == 33 and PARTS[POWER][0][0].n_labeled == 40
