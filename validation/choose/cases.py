@@ -11,6 +11,7 @@ from validation.paper import settings as paper
 SIZE, POOLED, NULL, POWER, PAPER = "size", "pooled", "null", "power", "paper"
 ALPHA, FOLDS = 0.1, 5
 REPETITIONS, OF_POWER, OF_PAPER = 100, 40, 15
+#: Of folds, by part; bets are on one order of rows.
 REPEATS = {SIZE: 1, POOLED: 1, NULL: 1, POWER: 4, PAPER: 1}
 
 

@@ -62,7 +62,7 @@ def _choice(pls: bpls.BPLS, pipelines: Mapping[str, Pipeline], rule: str, case: 
         pipelines,
         loss=LOSS_OF[rule],
         folds=FOLDS,
-        repeats=REPEATS[case.part],
+        repeats=REPEATS[case.part] if rule == BOUND else 1,
         alpha=ALPHA,
         guarantee=rule,
         random_seed=seed,
