@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from validation.choose.tables import FEATURES, FRESH, GAUSSIAN, LOGISTIC, NOISE, OF_REAL
+from validation.choose.tables import DISTANCE, FEATURES, FRESH, GAUSSIAN, LOGISTIC, NOISE, OF_REAL
 from validation.paper import settings as paper
 
 SIZE, POOLED, NULL, POWER, PAPER = "size", "pooled", "null", "power", "paper"
@@ -70,4 +70,6 @@ def protocol(case: Case) -> dict[str, Any]:
     common = {"alpha": ALPHA, "folds": FOLDS, "repeats": REPEATS[case.part]}
     if case.setting is not None:
         return common | case.setting.sizes._asdict()
+    if case.source == GAUSSIAN:
+        common |= {"distance": DISTANCE}
     return common | {"labeled": case.n_labeled, "pool": case.n_pool, "features": case.features, "fresh": FRESH}

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import xarray as xr
 
 import pymc_bpls as bpls
 from pymc_bpls.choosing.losses import LOSSES
@@ -50,7 +51,7 @@ def repeat(case: Case, repetition: int) -> dict[str, Any]:
         "integrated": bpls.Marginalize(1.0, scorer=other),
     }
     pipelines = {name: pipelines[name] for name in OF_PART[case.part]}
-    rules = (BOUND, BETTING)
+    rules = (BOUND,) if case.part == POWER else (BOUND, BETTING)
     record: dict[str, Any] = {rule: _choice(pls, pipelines, rule, case, repetition) for rule in rules}
     record["judged"] = _judged(pls, pipelines, drawn.judging, drawn.truth[drawn.judging], repetition)
     return record
@@ -72,7 +73,16 @@ def _choice(pls: bpls.BPLS, pipelines: Mapping[str, Pipeline], rule: str, case: 
         "chosen": choice.name,
         "proof": {name: each.proof for name, each in choice.evidence.items()},
         "difference": {name: each.difference for name, each in choice.evidence.items()},
+        "in_errors": {name: _in_errors(choice.losses, name) for name in choice.evidence},
     }
+
+
+def _in_errors(losses: xr.Dataset, name: str) -> float:
+    """A mean difference in standard errors of so many independent rows as there are labels: what a lenient gate looks at."""
+    loss = losses["loss"]
+    d = (loss.sel(pipeline=SUPERVISED) - loss.sel(pipeline=name)).to_numpy()
+    error = d.std() / np.sqrt(len(np.unique(losses["row"])))
+    return float(d.mean() / error) if error > 0 else 0.0
 
 
 def _judged(

@@ -12,6 +12,7 @@ import pymc_bpls as bpls
 
 FRESH = 10_000
 FEATURES, OF_REAL = 5, 12
+DISTANCE = 2.2  # of the Gaussian classes' means, in standard deviations
 NOISE, LOGISTIC, GAUSSIAN = "noise", "logistic", "gaussian"
 
 
@@ -54,7 +55,7 @@ def _rows(source: str, n: int, features: int, rng: np.random.Generator) -> tuple
     if source == GAUSSIAN:
         truth = rng.integers(2, size=n)
         shift = rng.normal(size=features)
-        return rng.normal(size=(n, features)) + np.outer(truth - 0.5, 2.4 * shift / np.linalg.norm(shift)), truth
+        return rng.normal(size=(n, features)) + np.outer(truth - 0.5, DISTANCE * shift / np.linalg.norm(shift)), truth
     if source in (NOISE, LOGISTIC):
         X = rng.normal(size=(n, features))
         logit = X @ rng.normal(size=features) if source == LOGISTIC else np.zeros(n)
