@@ -20,6 +20,7 @@ from validation.choose.cases import (
     PARTS,
     POOLED,
     POWER,
+    REPEATS,
     REPETITIONS,
     SIZE,
     Case,
@@ -137,8 +138,8 @@ def _power(found: Records) -> str:
         )
         parts.append(
             f"Two Gaussian classes, {case.features} features, {case.n_labeled} labels, a pool of {case.n_pool}, "
-            f"{REPEATS[POWER]} repeats of the folds; {n} of {OF_POWER} repetitions. Beside the bound stands a gate that asks for "
-            "less proof, a difference of one standard error; half of its gain is asked.\n\n"
+            f"folds dealt {REPEATS[POWER]} times; {n} of {OF_POWER} repetitions. Beside the bound stands a gate that asks "
+            "for less proof, a difference of one standard error; half of its gain is asked.\n\n"
             + table(["", "accuracy − supervised", "times not supervised"], rows)
         )
     return "\n\n".join(["## What there is to gain", *parts]) if parts else ""
