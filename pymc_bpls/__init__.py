@@ -4,6 +4,7 @@ Names are imported when they are asked for: a worker that scores a partition of 
 """
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -145,6 +146,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """A public name, whose module is imported once it is asked for."""
+    if name == "__version__":
+        return version("pymc-bpls")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

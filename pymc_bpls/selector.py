@@ -216,7 +216,7 @@ class PseudoLabelSelector(ABC):
         ----------
         criterion : str, Criterion or FitCriterion, default "ppp"
             "ppp", "ibpls", "ubpls", "marginal_likelihood", "reference", "likelihood", "probability", "variance",
-            "predictive", "entropy", "bald" or "random" (see the README's table), or a criterion of one's own.
+            "predictive", "entropy", "bald" or "random" (see the guide's table), or a criterion of one's own.
         approximation : {"auto", "laplace", "ep", "vi"}, default "auto"
             Laplace's method with a refit of every candidate, or one Gaussian fit that scores the whole pool ("ppp",
             "marginal_likelihood" and "predictive"): expectation propagation (rows with one linear predictor, Gaussian priors

@@ -18,7 +18,6 @@ from pymc_bpls.demo.runs import Setting, draw_split, shared_compilations
 from pymc_bpls.demo.words import report, verdict
 from pymc_bpls.errors import BPLSError
 from pymc_bpls.plots.accuracy import plot_accuracy
-from pymc_bpls.scoring.criteria import CRITERIA
 
 README = Path(__file__).parents[1] / "README.md"
 SMALL = Setting(dataset="banknote", n_labeled=12, n_unlabeled=30, rounds=3, seeds=1, criteria=("probability", "random"))
@@ -48,20 +47,15 @@ def results_of(informative, weak):
     return collect(SMALL, [made_up({"probability": finals, "random": near}) for finals in (informative, weak)])
 
 
-# Bambi selects columns in a way that pandas will change
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:For backward compatibility, 'str' dtypes")
-def test_the_readme_s_examples_run(capsys):
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
-    names = {}
-    for code in blocks:
-        assert len(code.strip().splitlines()) <= 16
-        exec(compile(code, "README.md", "exec"), names)
-    printed = capsys.readouterr().out
-    assert names["run"].attrs["verdict"] in printed
-    assert names["run"]["curve"].sizes["n_pseudo"] == 13
-    assert "genuine" in printed
-    assert names["exact"].attrs["reliable"] == 1
+def test_the_readme_s_example_prints_what_it_says(capsys):
+    text = README.read_text(encoding="utf-8")
+    [code] = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    [shown] = re.findall(r"```text\n(.*?)```", text, flags=re.DOTALL)
+    exec(compile(code, "README.md", "exec"), {})
+    printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    for line, said in zip(shown.splitlines(), printed, strict=True):
+        assert said.startswith(line.removesuffix(" …"))
 
 
 def test_the_readme_holds_the_two_command_lines():
@@ -70,8 +64,8 @@ def test_the_readme_holds_the_two_command_lines():
     assert 'python3 -m venv .venv && .venv/bin/pip install -q -e ".[test]" && .venv/bin/python -m pytest -q' in text
 
 
-def test_the_readme_names_every_criterion():
-    assert set(re.findall(r'^\| `"(\w+)"`', README.read_text(encoding="utf-8"), flags=re.MULTILINE)) == set(CRITERIA)
+def test_the_readme_fits_on_two_screens():
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 120
 
 
 def test_the_demo_prints_a_table_a_prior_and_writes_the_figure(tmp_path):

@@ -35,7 +35,8 @@ class Choice:
     evidence : dict of str to Evidence
         By pipeline, for figures: also the logarithm of the wealth along each order of rows.
     guarantee, alpha, loss
-        As they were asked for; `threshold` is what the proof has to pass: 0 for a bound, |C|/α for an e-value.
+        As they were asked for; `threshold` is what the proof has to pass: 0 for a bound, the number of pipelines over α for an
+        e-value.
 
     See Also
     --------

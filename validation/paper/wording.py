@@ -228,6 +228,6 @@ HOW_TO_READ = f"""\
 - "Hard" settings, of H1a, have fewer labels than parameters and a supervised accuracy below {POOR:g}%; "easy" ones, of H1b,
   at least as many labels as parameters and {GOOD:g}% or more. What lies between speaks for neither. The accuracies that
   decide this are those found here.
-- All means are in [one flat table](paper.csv), with the methods' short names: `ppp_ep` is PPP as in this report, `ppp` that
+- All means are in `paper.csv` beside this report, with the methods' short names: `ppp_ep` is PPP as in this report, `ppp` that
   by Laplace's method. What the original code's methods (`original`, `glm_…`) gain is over their own supervised model and
   their own random selection."""
