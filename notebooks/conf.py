@@ -32,7 +32,6 @@ nb_execution_mode = "off"  # notebooks as they were committed; the tests run the
 autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
-autodoc_default_options = {"members": True, "inherited-members": "Exception", "show-inheritance": True}
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True

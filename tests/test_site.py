@@ -1,5 +1,7 @@
 """The documentation: it builds without a warning, has every public name, leads somewhere, and its examples run."""
 
+import contextlib
+import io
 import re
 import subprocess
 import sys
@@ -45,9 +47,20 @@ def test_the_links_of_the_readme_lead_somewhere():
 
 @pytest.fixture(scope="module")
 def start():
-    names = {}
-    run(SITE / "start.md", names)
-    return names
+    """What the start's examples leave behind, and what they printed."""
+    names, printed = {}, io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        run(SITE / "start.md", names)
+    return names, " ".join(printed.getvalue().split())
+
+
+@pytest.mark.slow
+def test_the_start_shows_what_its_examples_print(start):
+    shown = re.findall(r"```text\n(.*?)```", (SITE / "start.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    pieces = [" ".join(piece.split()) for text in shown for piece in text.split("…") if piece.strip()]
+    places = [start[1].find(piece) for piece in pieces]
+    assert -1 not in places, pieces[places.index(-1)]
+    assert places == sorted(places)
 
 
 # Bambi selects columns in a way that pandas will change
@@ -55,7 +68,7 @@ def start():
 @pytest.mark.filterwarnings("ignore:For backward compatibility, 'str' dtypes")
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_the_examples_of_a_page_run(path, start, capsys):
-    run(path, dict(start))
+    run(path, dict(start[0]))
     assert "nan" not in capsys.readouterr().out
 
 
