@@ -379,7 +379,7 @@ def test_a_pool_of_a_hundred_thousand_rows(monkeypatch):
         label = pm.Bernoulli("label", 0.5, observed=np.where(np.arange(100_020) < 20, truth, -1))
         pm.Normal("x", mean[label], 1, observed=x)
     pls = bpls.BPLS(model, target="label")
-    tree = pls.marginalize(**QUIET)
+    tree = pls.marginalize(draws=250, **QUIET)
     np.testing.assert_allclose(tree["final"]["mean"], np.outer([-2, 2], [0.5, 0.2, 0.0]), atol=0.04)
     theta = tree["unconstrained"]["mode"].to_numpy()
     log_p = np.log(0.5) + norm.logpdf(x[20:, None], theta.reshape(2, 3), 1).sum(2)

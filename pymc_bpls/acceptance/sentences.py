@@ -12,11 +12,11 @@ from pymc_bpls.text.numbers import percent
 
 def say_verdict(accepted: np.ndarray, p_values: np.ndarray, n: int, alpha: float, coverage: Coverage | None) -> str:
     """How many labels are accepted, or why none is; `n` is the number of calibration rows, the smallest of a class."""
-    left = "The others are for a person, in the order of rank."
     if accepted.any():
+        left = "" if accepted.all() else " The others are for a person, in the order of rank."
         text = (
             f"{accepted.sum()} of {len(accepted)} pseudo-labels are accepted: at most a share of {alpha:g} of them is expected "
-            f"to be wrong. {left}"
+            f"to be wrong.{left}"
         )
     elif n < 1 / alpha - 1 - 1e-9:
         text = (
