@@ -109,13 +109,7 @@ def settle(
         There is no Gaussian to start from, or EP does not converge.
     """
     prior, linear = Rest.of(factors), Linear(factors.directions, factors.offset)
-    tau, nu, nodes = _start(factors, point, start)
-    state = _gaussian(prior, linear, tau, nu)
-    if state is None and start is not None:
-        tau, nu, nodes = _start(factors, point, None)
-        state = _gaussian(prior, linear, tau, nu)
-    if state is None:
-        raise ApproximationError(_NO_START)
+    tau, nu, nodes, state = _first(factors, prior, linear, point, start)
     tau, nu, state = _with_own_moments(factors, prior, linear, tau, nu, state)
     mixing, last, damping = Mixing(), np.inf, 1.0
     scale = np.concatenate([state.marginals.variance, np.sqrt(state.marginals.variance)])
@@ -144,12 +138,31 @@ def settle(
     )
 
 
-def _start(factors: Factors, point: np.ndarray, start: Sites | None) -> tuple[np.ndarray, np.ndarray, Nodes]:
-    """Sites of an earlier fit whose rows D begins with, none for the rows that are new; else those of Laplace's kind."""
+def _first(
+    factors: Factors, prior: Rest, linear: Linear, point: np.ndarray, start: Sites | None
+) -> tuple[np.ndarray, np.ndarray, Nodes, State]:
+    """Where a fit starts: q that is a Gaussian, and so are its cavities.
+
+    With the sites of an earlier fit whose rows D begins with, none for the rows that are new; else with those of Laplace's
+    kind at a point; else, for a prior so wide that these leave nothing of it, from the prior.
+    """
+    starts: list[tuple[np.ndarray, np.ndarray, Nodes]] = []
     if start is not None and start.begin(factors.labeled):
-        return start.of_more_rows(len(factors.labeled))
+        starts.append(start.of_more_rows(len(factors.labeled)))
     tau, nu = factors.laplace_sites(point)
-    return tau, nu, Nodes.none(len(tau))
+    starts.append((tau, nu, Nodes.none(len(tau))))
+    rows = np.arange(len(tau)) < factors.n
+    starts.append((np.where(rows, 0.0, tau), np.where(rows, 0.0, nu), Nodes.none(len(tau))))
+    for tau, nu, nodes in starts:
+        state = _gaussian(prior, linear, tau, nu)
+        if state is not None and _has_cavities(tau, state):
+            return tau, nu, nodes, state
+    raise ApproximationError(_NO_START)
+
+
+def _has_cavities(tau: np.ndarray, state: State) -> bool:
+    """Whether q without any one site is a Gaussian."""
+    return bool((1 - tau * state.marginals.variance > _IMPROPER).all())
 
 
 def _with_own_moments(
@@ -189,7 +202,7 @@ def _step(
         share = damping * 0.5**halving
         tau, nu = np.split((1 - share) * old + share * new, 2)
         state = _gaussian(prior, linear, tau, nu)
-        if state is not None and (1 - tau * state.marginals.variance > _IMPROPER).all():
+        if state is not None and _has_cavities(tau, state):
             return tau, nu, state
     raise ApproximationError(
         "Expectation propagation finds no Gaussian: without one row's label the density of its predictor is improper. "

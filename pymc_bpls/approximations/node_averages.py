@@ -1,4 +1,7 @@
-"""log E[p(y | f)] over f ~ N(m, s²) of many rows by the trapezoid rule, and how it depends on the shape of f's density.
+"""log E[p(y | f)] over f ~ N(m, s²) of many rows by quadrature, and how it depends on the shape of f's density.
+
+By the trapezoid rule on m ± 8 s where that resolves p, which is taken to change over one unit of f. Rows with a larger s, and
+those whose integral is not within ±8 s (a class that is not to be expected there), have nodes of their own (`panels`).
 
 With z = (f − m)/s, a density φ(z)[1 + Σ_l t_l He_l(z)] has the average E[p](1 + Σ_l t_l r_l), r_l = E[p He_l(z)]/E[p].
 """
@@ -13,13 +16,15 @@ import numpy as np
 from numpy.polynomial.hermite_e import hermeval
 
 from pymc_bpls.approximations.gaussian import trapezoid
+from pymc_bpls.approximations.panels import resolve
 from pymc_bpls.approximations.tilted import ORDERS
 
 _HALF_WIDTH = 8.0
-# up to which standard deviation of the predictor (the last one: any) how many nodes are taken: at most 1.07 apart
+# up to which standard deviation of the predictor how many nodes are taken: at most 1.07 apart
 _SPREADS = np.array([1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.2, 16.0, 22.4, 32.0])
-_NODES = (16, 22, 31, 43, 61, 85, 121, 169, 241, 337, 481, 961)
-_FLOATS_AT_ONCE = 2**18
+_NODES = (16, 22, 31, 43, 61, 85, 121, 169, 241, 337, 481)
+_FLOATS_AT_ONCE, _PANELLED_AT_ONCE = 2**18, 2**8
+_BEYOND = 1e-10
 _SMALLEST = 1e-200
 _MOST_CHANGE = 0.5
 
@@ -55,12 +60,14 @@ def average_at_nodes(
 ) -> NodeAverages:
     """Averages of rows with means and standard deviations (rows,), with as many nodes as each one's spread asks for.
 
-    `classes` is (K,) where `log_lik` gives every class.
+    `refinement` is by what factor nodes are closer where p changes over less than one unit of f; 0 gives every row nodes of its
+    own. `classes` is (K,) where `log_lik` gives every class.
     """
     log_mean = np.empty((len(mean), *classes))
     shapes = np.empty((len(mean), *classes, len(ORDERS)))
+    whole = np.zeros(len(mean), dtype=bool)
     rule = np.searchsorted(_SPREADS, np.nan_to_num(sd, nan=0.0, posinf=0.0))
-    for number in np.unique(rule):
+    for number in np.unique(rule[rule < len(_NODES)] if refinement else []):
         nodes = (_NODES[number] - 1) * refinement + 1
         z, weights, polynomials = _rule(nodes)
         same = np.flatnonzero(rule == number)
@@ -68,12 +75,19 @@ def average_at_nodes(
         for first in range(0, len(same), size):
             rows = same[first : first + size]
             values = log_lik(rows, mean[rows, None] + sd[rows, None] * z)
-            log_mean[rows], shapes[rows] = _averages(np.moveaxis(values, 1, -1), weights, polynomials)
+            log_mean[rows], shapes[rows], whole[rows] = _averages(np.moveaxis(values, 1, -1), weights, polynomials)
+    rest = np.flatnonzero(~whole)
+    for first in range(0, len(rest), _PANELLED_AT_ONCE):
+        rows = rest[first : first + _PANELLED_AT_ONCE]
+        log_mean[rows], shapes[rows] = _by_panels(log_lik, rows, mean[rows], sd[rows])
     return NodeAverages(log_mean, shapes)
 
 
-def _averages(log_lik: np.ndarray, weights: np.ndarray, polynomials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """log E[p] (…) and r_l (…, L) from log p at the nodes (…, G), over their highest value where p itself is out of range."""
+def _averages(log_lik: np.ndarray, weights: np.ndarray, polynomials: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """log E[p] (…) and r_l (…, L) from log p at the nodes (…, G), over their highest value where p itself is out of range.
+
+    And of which rows next to nothing lies beyond the outermost nodes.
+    """
     with np.errstate(over="ignore"):
         terms = np.exp(log_lik)
     terms *= weights
@@ -84,8 +98,30 @@ def _averages(log_lik: np.ndarray, weights: np.ndarray, polynomials: np.ndarray)
         highest = np.where(np.isfinite(top), top, 0.0)
         terms = np.exp(log_lik - highest[..., None]) * weights
         total = terms.sum(axis=-1)
+    spacing = 2 * _HALF_WIDTH / (len(weights) - 1)
+    beyond = np.maximum(terms[..., 0], terms[..., -1]) > _BEYOND * spacing * total
     with np.errstate(divide="ignore", invalid="ignore"):
-        return highest + np.log(total), np.nan_to_num((terms @ polynomials) / total[..., None])
+        shapes = np.nan_to_num((terms @ polynomials) / total[..., None])
+        return highest + np.log(total), shapes, ~beyond.reshape(len(beyond), -1).any(axis=1)
+
+
+def _by_panels(log_lik: LogLik, rows: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same of rows with nodes of their own."""
+    nodes = resolve(lambda some, f: log_lik(rows[some], f), mean, sd, np.zeros(len(mean)), np.ones(len(mean)))
+    first = np.searchsorted(nodes.owner, np.arange(len(mean)))
+    gaussian = nodes.log_weights - 0.5 * nodes.z**2
+    log_terms = nodes.log_values + gaussian.reshape(-1, *(1,) * (nodes.log_values.ndim - 1))
+    top = np.maximum.reduceat(log_terms, first)
+    highest = np.where(np.isfinite(top), top, 0.0)
+    terms = np.exp(log_terms - highest[nodes.owner])
+    total = np.add.reduceat(terms, first)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shapes = [
+            np.add.reduceat(terms * hermeval(nodes.z, np.eye(order + 1)[order]).reshape(-1, *(1,) * (terms.ndim - 1)), first)
+            for order in ORDERS
+        ]
+        ratios = np.nan_to_num(np.stack(shapes, axis=-1) / total[..., None])
+        return highest + np.log(total) - 0.5 * np.log(2 * np.pi), ratios
 
 
 @cache

@@ -1,10 +1,10 @@
 """Class probabilities of rows: at one θ, and averaged over a Gaussian approximation q(θ) = N(θ̂, Σ).
 
 Where each row depends on θ through one linear predictor f = a'θ + b, the average is an integral over f ~ N(a'θ̂ + b, a'Σa),
-taken by the trapezoid rule, refined until averages settle to 1e-7 (`node_averages`), or for 20,000 rows and more, where a row
-has no other input, by a table (`pool_table`). Rows with a few, η = Aθ + b, take up to 16,384 fixed Sobol
-draws of their own η ~ N(Aθ̂ + b, AΣA') by its symmetric square root, which does not depend on the order of θ; any other row
-takes up to 4,096 of θ. Draws come with the error that they leave (`replicates`).
+taken by quadrature, refined until averages settle to 1e-9 of themselves (`node_averages`), or for 20,000 rows and more, where
+a row has no other input, by a table (`pool_table`). Rows with a few, η = Aθ + b, take up to 16,384 fixed Sobol draws of their
+own η ~ N(Aθ̂ + b, AΣA') by its symmetric square root, which does not depend on the order of θ; any other row takes up to 4,096
+of θ. Draws come with the error that they leave (`replicates`).
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 #: What is averaged of each class: exp ℓ, p(y | x, θ), or −p log p, whose sum over classes is the entropy.
 LIKELIHOOD, PROBABILITY, SURPRISE = "likelihood", "probability", "surprise"
 _DRAWS = 256
-_MOST_OF_PREDICTORS, _MOST_OF_THETA = 2**14, 2**12
+_MOST_OF_PREDICTORS, _MOST_OF_THETA, _FEW_DRAWS = 2**14, 2**12, 2**10
 _ROWS_AT_ONCE = 1024
 _PREDICTED_AT_ONCE, _FEWEST_ROWS = 2**13, 32
 #: Rows that are worth a table of averages.
 FEWEST_BY_TABLE = 20_000
-_FINEST, _CHANGE = 64, 1e-7
+_FINEST, _CHANGE = 64, 1e-9
 
 
 @dataclass(frozen=True)
@@ -137,8 +137,8 @@ class Predictive:
         wanted = np.ones((len(positions), len(self.density.class_values)), dtype=bool)
         return self._over_draws(q, positions, wanted, of=of, by_log=of == LIKELIHOOD)
 
-    def mean_lik_of(self, q: Gaussian | Mixture, positions: np.ndarray, codes: np.ndarray) -> Averages:
-        """The same as `log_mean_lik_of`, with its error."""
+    def mean_lik_of(self, q: Gaussian | Mixture, positions: np.ndarray, codes: np.ndarray, *, few: bool = False) -> Averages:
+        """The same as `log_mean_lik_of`, with its error; by a `few` draws, where only differences between Gaussians count."""
         if isinstance(q, Mixture):
             return self._mixed(q, lambda own, part: own.mean_lik_of(part, positions, codes))
         conditional = self.engine.conditional
@@ -149,8 +149,9 @@ class Predictive:
             return Averages(self.mean_lik(q, rows, normalised=True).log_means[:, place, codes])
         wanted = np.zeros((len(rows), len(self.density.class_values)), dtype=bool)
         wanted[place, codes] = True
-        of = PROBABILITY if conditional else LIKELIHOOD
-        return Averages(self._over_draws(q, rows, wanted, of=of, by_log=True).log_means[:, place, codes])
+        of, most = PROBABILITY if conditional else LIKELIHOOD, _FEW_DRAWS if few else None
+        averages = self._over_draws(q, rows, wanted, of=of, by_log=True, most=most)
+        return Averages(averages.log_means[:, place, codes])
 
     @cached_property
     def _of_hierarchy(self) -> Predictive:
@@ -162,7 +163,16 @@ class Predictive:
         """Averages over a mixture, from those over its parts."""
         return Averages(q.average([average(self._of_hierarchy, part).log_means[0] for part in q.parts])[None])
 
-    def _over_draws(self, q: Gaussian, positions: np.ndarray, wanted: np.ndarray, *, of: str, by_log: bool) -> Averages:
+    def _over_draws(
+        self,
+        q: Gaussian,
+        positions: np.ndarray,
+        wanted: np.ndarray,
+        *,
+        of: str,
+        by_log: bool,
+        most: int | None = None,
+    ) -> Averages:
         """Over draws, until the largest error of the `wanted` classes' means is small, or of their logarithms."""
 
         def error_of(log_means: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -173,7 +183,7 @@ class Predictive:
             return self.engine.map_positions(mean_liks_over_draws, positions[rows], q.mean + z @ q.factor.T, of=of)
 
         if self.by_few_predictors is None:
-            return average(at_theta, error_of, len(q.mean), len(positions), _MOST_OF_THETA)
+            return average(at_theta, error_of, len(q.mean), len(positions), most or _MOST_OF_THETA)
         self.by_few_predictors.keep(positions)
         arrays = self._predictors(q.rows or self.by_few_predictors, q, positions)
 
@@ -184,7 +194,7 @@ class Predictive:
 
             return map_rows(some, len(rows), (_FEWEST_ROWS, _ROWS_AT_ONCE))
 
-        return average(at_predictors, error_of, self.by_few_predictors.map.size, len(positions), _MOST_OF_PREDICTORS)
+        return average(at_predictors, error_of, self.by_few_predictors.map.size, len(positions), most or _MOST_OF_PREDICTORS)
 
     def _predictors(self, model: Coordinates, q: Gaussian, positions: np.ndarray) -> tuple[np.ndarray, ...]:
         """Of each row the mean (p,) and the symmetric square root (p, p) of the covariance of η under q, and g's inputs."""
@@ -194,11 +204,7 @@ class Predictive:
             with np.errstate(over="ignore", invalid="ignore"):
                 spread, mean = block.matrix @ q.factor, block.matrix @ q.mean + block.offset
             spread = spread if block.residual is None else np.concatenate([spread, block.residual], axis=2)
-            root = np.full((len(rows), model.map.size, model.map.size), np.nan)
-            finite = np.isfinite(spread).all(axis=(1, 2))
-            left, scale, _ = np.linalg.svd(spread[finite], full_matrices=False)
-            root[finite] = (left * scale[:, None, :]) @ left.transpose(0, 2, 1)
-            return (mean, root, *block.inputs)
+            return (mean, symmetric_roots(spread), *block.inputs)
 
         return map_rows(some, len(positions), (_ROWS_AT_ONCE, _ROWS_AT_ONCE), IN_TURN, padded=False)
 
@@ -281,10 +287,19 @@ class Predictive:
     def refinement(self) -> int:
         """By what factor the nodes are closer than the rules say, so that a likelihood narrower in f than the logistic is seen.
 
-        Found on a few rows: doubled until the next doubling changes no average by more than 1e-7.
+        Found on a few rows: doubled until the next doubling changes no average by more than 1e-9 of it; 0 where none of them
+        is enough, as for likelihoods with a kink.
         """
         model = self.by_one_predictor
         assert model is not None
+        if model.map.inputs:
+            return self._find_refinement(model)
+        tables = self.density.structure.store.tables
+        if "refinement" not in tables:
+            tables["refinement"] = self._find_refinement(model)
+        return tables["refinement"]
+
+    def _find_refinement(self, model: AffineRows) -> int:
         rows = np.random.default_rng(0).integers(0, len(self.density.data[0]), _FEWEST_ROWS)
         rows = np.tile(rows, len(self.density.class_values))
         block = model.block(rows, np.repeat(np.arange(len(self.density.class_values)), _FEWEST_ROWS), np.ones(len(rows)))
@@ -297,10 +312,10 @@ class Predictive:
         while factor < _FINEST:
             fine = at(2 * factor)
             usable = np.isfinite(coarse) & np.isfinite(fine)
-            if (np.abs(np.exp(fine) - np.exp(coarse))[usable] <= _CHANGE * (1 + np.exp(fine[usable]))).all():
-                break
+            if (np.abs(fine - coarse)[usable] <= _CHANGE).all():
+                return factor
             factor, coarse = 2 * factor, fine
-        return factor
+        return 0
 
 
 def log_odds_gradients(structure: Structure, theta: jax.Array, codes: jax.Array, rows: Any) -> jax.Array:
@@ -357,9 +372,19 @@ def _tilt(q: Gaussian, spread: np.ndarray, sd: np.ndarray) -> np.ndarray:
     return q.shape.tilt((spread / np.where(sd > 0, sd, 1.0)[:, None]) @ q.shape.directions.T)
 
 
-def antithetic_draws(dimension: int, n: int = _DRAWS) -> np.ndarray:
+def symmetric_roots(spread: np.ndarray) -> np.ndarray:
+    """The symmetric square roots (rows, p, p) of B B', for B = `spread` (rows, p, d); NaN where that is not finite."""
+    n, p, _ = spread.shape
+    root = np.full((n, p, p), np.nan)
+    finite = np.isfinite(spread).all(axis=(1, 2))
+    left, scale, _ = np.linalg.svd(spread[finite], full_matrices=False)
+    root[finite] = (left * scale[:, None, :]) @ left.transpose(0, 2, 1)
+    return root
+
+
+def antithetic_draws(dimension: int, n: int = _DRAWS, seed: int = 0) -> np.ndarray:
     """Fixed standard normal draws (2 n, q), n a power of two: a scrambled Sobol sequence and its mirror image."""
-    points = ndtri(scipy.stats.qmc.Sobol(dimension, rng=np.random.default_rng(0)).random(n))
+    points = ndtri(scipy.stats.qmc.Sobol(dimension, rng=np.random.default_rng(seed)).random(n))
     return np.concatenate([points, -points])
 
 

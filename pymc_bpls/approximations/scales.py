@@ -10,11 +10,13 @@ lattice of ψ, weighted by it. A new group has its prior given ψ in each of the
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.special import logsumexp
 
 from pymc_bpls.approximations import ep
-from pymc_bpls.approximations.factors import Factors
+from pymc_bpls.approximations.factors import Factors, nodes_apart
 from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.approximations.lattice import climb, lay
 from pymc_bpls.approximations.mixture import Mixture
@@ -75,6 +77,7 @@ class _Fits:
 
     def __init__(self, hierarchy: Hierarchy, engine: Engine, labeled: Labeled, k: int, before: Mixture | None) -> None:
         self.hierarchy, self.engine, self.labeled, self.k, self.before = hierarchy, engine, labeled, k, before
+        self.apart = nodes_apart(replace(engine, density=hierarchy.density))
         self.known: list[tuple[np.ndarray, float, Gaussian]] = []
 
     def roughly(self, psi: np.ndarray) -> float:
@@ -90,7 +93,7 @@ class _Fits:
             if reached <= tolerance and np.array_equal(known, psi):
                 return q
         rows = self._rows(psi)
-        factors = Factors(rows, rows.gaussian_prior, None, self.labeled, self.k)
+        factors = Factors(rows, rows.gaussian_prior, None, self.labeled, self.k, self.apart)
         names = [self.engine.density.parameters.labels[i] for i in self.hierarchy.inner]
         near = self._nearest(psi)
         sites, point = None if near is None else near.sites, factors.prior.start

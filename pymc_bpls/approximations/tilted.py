@@ -1,8 +1,10 @@
-"""Moments of tilted densities, cavity × factor, of many factors at once: by the trapezoid rule at nodes that are kept.
+"""Moments of tilted densities, cavity × factor, of many factors at once: by quadrature at nodes that are kept.
 
 Nodes lie on ±9 sd of q's marginal of each factor's linear function f. Factors are evaluated where nodes are placed; as long as
 a marginal stays near, its nodes and the factor's values there serve again, in later steps of a fit and in later fits. Factors
-with as many nodes stand below each other in one matrix, so that a step is a few operations on whole matrices.
+with as many nodes stand below each other in one matrix, so that a step is a few operations on whole matrices. The rule is the
+trapezoid one with nodes close enough for the likelihood; where that would take too many of them, and for priors of single
+coefficients, which may have a kink, every factor has nodes of its own (`panels`).
 """
 
 from __future__ import annotations
@@ -13,12 +15,16 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from pymc_bpls.approximations.panels import resolve
+
 #: Of the Hermite polynomials that say how a density differs from a Gaussian.
 ORDERS = (3, 4)
 _HALF_WIDTH = 9.0
-# nodes are at most this far apart in f, unless that takes more of them than there may be; always so many at kinks of a prior
-_APART, _COUNTS, _AT_KINKS = 1.0, np.array([41, 61, 91, 137, 205, 307, 461, 691, 1037, 1555, 2333, 4001]), 641
+_COUNTS = np.array([41, 61, 91, 137, 205, 307, 461, 691])
+_OWN = 0  # in place of a count: nodes of its own
 _DRIFT = 0.1
+# panels are halved for factor × N(f; m, s²)^½, in whose range the tilted density changes as long as nodes serve
+_GAUSSIAN = 0.5
 
 
 class LogFactors(Protocol):
@@ -29,8 +35,17 @@ class LogFactors(Protocol):
         """How many are smooth."""
         ...
 
+    @property
+    def apart(self) -> float:
+        """How far apart in f nodes may be to see them; 0 where no equal distance will do."""
+        ...
+
     def log_values(self, f: np.ndarray, owner: np.ndarray) -> np.ndarray:
         """Logs of the functions `owner` (G,), in ascending order, at f (G,)."""
+        ...
+
+    def places(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Around which f some of them change, and over which distance."""
         ...
 
 
@@ -55,13 +70,92 @@ class Group:
     log_values: np.ndarray
 
     @property
-    def powers(self) -> np.ndarray:
-        """z⁰, z¹ and z² (3, G)."""
-        return _powers(self.log_values.shape[1])
+    def count(self) -> int:
+        """By which groups are told apart: the number of nodes."""
+        return self.log_values.shape[1]
+
+    @property
+    def spacing(self) -> float:
+        """Of the nodes, in sd."""
+        return 2 * _HALF_WIDTH / (self.log_values.shape[1] - 1)
+
+    @property
+    def z(self) -> np.ndarray:
+        """The nodes, in sd (G,)."""
+        return _powers(self.log_values.shape[1])[1]
+
+    def quadratics(self, bends: np.ndarray) -> np.ndarray:
+        """b₁ z + b₂ z² at the nodes (B, G), for coefficients (B, 2)."""
+        return bends @ _powers(self.log_values.shape[1])[1:]
+
+    def sums(self, p: np.ndarray) -> np.ndarray:
+        """Σ p, Σ p z and Σ p z² (B, 3)."""
+        return p @ _powers(self.log_values.shape[1]).T
 
     def take(self, keep: np.ndarray) -> Group:
         """Some of its factors."""
         return self if keep.all() else Group(self.which[keep], self.log_values[keep])
+
+    def renamed(self, which: np.ndarray) -> Group:
+        """With other numbers of its factors."""
+        return Group(which, self.log_values)
+
+    def joined(self, other: Group) -> Group:
+        """With those of another one."""
+        return Group(np.append(self.which, other.which), np.vstack([self.log_values, other.log_values]))
+
+
+@dataclass(frozen=True)
+class OwnNodes(Group):
+    """The same with every factor's own z (B, G); the weights are in `log_values`, which are −∞ where there is no node."""
+
+    own_z: np.ndarray
+
+    @property
+    def count(self) -> int:
+        """Of all of its kind."""
+        return _OWN
+
+    @property
+    def spacing(self) -> float:
+        """Is in the weights."""
+        return 1.0
+
+    @property
+    def z(self) -> np.ndarray:
+        """The nodes, in sd (B, G)."""
+        return self.own_z
+
+    def quadratics(self, bends: np.ndarray) -> np.ndarray:
+        """b₁ z + b₂ z² at the nodes (B, G), for coefficients (B, 2)."""
+        return (bends[:, 1:] * self.own_z + bends[:, :1]) * self.own_z
+
+    def sums(self, p: np.ndarray) -> np.ndarray:
+        """Σ p, Σ p z and Σ p z² (B, 3)."""
+        first = p * self.own_z
+        return np.column_stack([p.sum(axis=1), first.sum(axis=1), (first * self.own_z).sum(axis=1)])
+
+    def take(self, keep: np.ndarray) -> Group:
+        """Some of its factors."""
+        return self if keep.all() else OwnNodes(self.which[keep], self.log_values[keep], self.own_z[keep])
+
+    def renamed(self, which: np.ndarray) -> Group:
+        """With other numbers of its factors."""
+        return OwnNodes(which, self.log_values, self.own_z)
+
+    def joined(self, other: Group) -> Group:
+        """With those of another one."""
+        assert isinstance(other, OwnNodes)
+        widest = max(self.own_z.shape[1], other.own_z.shape[1])
+        z, log_values = (
+            np.vstack([_padded(mine, widest, fill), _padded(its, widest, fill)])
+            for mine, its, fill in ((self.own_z, other.own_z, 0.0), (self.log_values, other.log_values, -np.inf))
+        )
+        return OwnNodes(np.append(self.which, other.which), log_values, z)
+
+
+def _padded(values: np.ndarray, width: int, fill: float) -> np.ndarray:
+    return np.pad(values, ((0, 0), (0, width - values.shape[1])), constant_values=fill)
 
 
 @dataclass(frozen=True)
@@ -83,9 +177,7 @@ class Nodes:
         def more(values: np.ndarray) -> np.ndarray:
             return np.concatenate([values[:old], np.zeros(now - old), values[old:]])
 
-        groups = (
-            Group(np.where(each.which < old, each.which, each.which + now - old), each.log_values) for each in self.groups
-        )
+        groups = (each.renamed(np.where(each.which < old, each.which, each.which + now - old)) for each in self.groups)
         return Nodes(more(self.mean), more(self.sd), tuple(groups))
 
     def at(self, now: Marginals, factors: LogFactors) -> Nodes:
@@ -97,17 +189,16 @@ class Nodes:
             return self
         mean, sd = np.where(far, now.mean, self.mean), np.where(far, sd, self.sd)
         moved = np.flatnonzero(far)
-        count = _COUNTS[np.searchsorted(_COUNTS[:-1], 2 * _HALF_WIDTH * sd[moved] / _APART)]
-        count[moved >= factors.n] = _AT_KINKS
-        groups = {each.log_values.shape[1]: each.take(~far[each.which]) for each in self.groups}
+        with np.errstate(divide="ignore"):
+            wanted = 2 * _HALF_WIDTH * sd[moved] / np.float64(factors.apart)
+        count = np.append(_COUNTS, _OWN)[np.searchsorted(_COUNTS, wanted)]
+        count[moved >= factors.n] = _OWN
+        groups = {each.count: each.take(~far[each.which]) for each in self.groups}
         for size in np.unique(count).tolist():
             which = moved[count == size]
-            f = mean[which, None] + sd[which, None] * _powers(size)[1]
-            log_values = factors.log_values(f.ravel(), np.repeat(which, size)).reshape(f.shape)
-            if size in groups:
-                before = groups[size]
-                which, log_values = np.append(before.which, which), np.vstack([before.log_values, log_values])
-            groups[size] = Group(which, log_values)
+            place = _own_nodes if size == _OWN else _equal_nodes
+            new = place(which, mean[which], sd[which], factors, size)
+            groups[size] = groups[size].joined(new) if size in groups else new
         return Nodes(mean, sd, tuple(each for each in groups.values() if len(each.which)))
 
     def tilted(self, marginals: Marginals, tau: np.ndarray, nu: np.ndarray) -> TiltedDensities:
@@ -124,13 +215,13 @@ class Nodes:
             [1.0, 0.0, 1.0], (len(self.mean), 1)
         )  # of a factor that is not evaluated: mean and variance of the nodes
         for group in self.groups:
-            powers, which = group.powers, group.which
-            log_p = bends[which] @ powers[1:]
+            which = group.which
+            log_p = group.quadratics(bends[which])
             log_p += group.log_values
             highest[which] = top = log_p.max(axis=1)
             log_p -= top[:, None]
             densities.append(np.exp(log_p, out=log_p))
-            sums[which] = log_p @ powers.T
+            sums[which] = group.sums(log_p)
         return TiltedDensities(self, constant - 0.5 * np.log(2 * np.pi * variance), highest, densities, sums)
 
 
@@ -154,7 +245,7 @@ class TiltedDensities:
         """log ∫ N(f; μ, v) factor / site df (J,)."""
         spacing = np.empty(len(self.highest))
         for group in self.nodes.groups:
-            spacing[group.which] = 2 * _HALF_WIDTH / (group.log_values.shape[1] - 1)
+            spacing[group.which] = group.spacing
         return self.constant + self.highest + np.log(self.sums[:, 0] * spacing * self.nodes.sd)
 
     def hermite_means(self, marginals: Marginals) -> np.ndarray:
@@ -163,8 +254,31 @@ class TiltedDensities:
         shift, stretch = (self.nodes.mean - marginals.mean) * scale, self.nodes.sd * scale
         means = np.empty((len(ORDERS), len(shift)))
         for group, p in zip(self.nodes.groups, self.p, strict=True):
-            z = shift[group.which, None] + stretch[group.which, None] * group.powers[1]
+            z = shift[group.which, None] + stretch[group.which, None] * group.z
             square = z * z
             for place, he in enumerate((z * (square - 3), square * (square - 6) + 3)):
                 means[place, group.which] = np.einsum("ij,ij->i", p, he) / self.sums[group.which, 0]
         return means
+
+
+def _equal_nodes(which: np.ndarray, mean: np.ndarray, sd: np.ndarray, factors: LogFactors, count: int) -> Group:
+    """So many on ±9 sd."""
+    f = mean[:, None] + sd[:, None] * _powers(count)[1]
+    return Group(which, factors.log_values(f.ravel(), np.repeat(which, count)).reshape(f.shape))
+
+
+def _own_nodes(which: np.ndarray, mean: np.ndarray, sd: np.ndarray, factors: LogFactors, _: int) -> Group:
+    """As many as each factor needs."""
+
+    def log_factor(owner: np.ndarray, f: np.ndarray) -> np.ndarray:
+        order = np.argsort(owner, kind="stable")
+        values = np.empty(f.shape)
+        values[order] = factors.log_values(f[order].ravel(), np.repeat(which[owner[order]], f.shape[1])).reshape(f.shape)
+        return values
+
+    nodes = resolve(log_factor, mean, sd, *factors.places(which), gaussian=_GAUSSIAN)
+    counts = np.bincount(nodes.owner, minlength=len(which))
+    z, log_values = np.zeros((len(which), counts.max())), np.full((len(which), counts.max()), -np.inf)
+    place = nodes.owner, np.arange(len(nodes.owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+    z[place], log_values[place] = nodes.z, nodes.log_values + nodes.log_weights
+    return OwnNodes(which, log_values, z)

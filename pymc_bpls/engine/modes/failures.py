@@ -149,9 +149,21 @@ def _loads(failure: Failure, names: Sequence[str]) -> str:
     return text + (f" and {len(heavy) - _NAMED} more" if len(heavy) > _NAMED else "")
 
 
+def ends_on_a_ridge(failure: Failure, derivatives: Derivatives) -> bool:
+    """Whether a search could not go on at a kink where S falls on both sides, so that another start would end there, too."""
+    if failure.kind != "stuck":
+        return False
+    return any(below > 0 > above for _, below, above in _jumps(derivatives, failure.theta))
+
+
 def _kinks(derivatives: Derivatives, theta: np.ndarray) -> np.ndarray:
     """Parameters in which the gradient jumps at θ."""
-    kinks = []
+    return np.array([k for k, _, _ in _jumps(derivatives, theta)], dtype=int)
+
+
+def _jumps(derivatives: Derivatives, theta: np.ndarray) -> list[tuple[int, float, float]]:
+    """The same with the gradient in that parameter below and above."""
+    jumps = []
     for k in range(len(theta)):
         shift = np.zeros_like(theta)
         shift[k] = 1e-5 * (1 + abs(theta[k]))
@@ -160,5 +172,5 @@ def _kinks(derivatives: Derivatives, theta: np.ndarray) -> np.ndarray:
             continue
         smooth = 2 * shift[k] * max(abs(h1[k, k]), abs(h2[k, k]))
         if abs(above[k] - below[k]) > 100 * smooth + 1e-2:
-            kinks.append(k)
-    return np.array(kinks, dtype=int)
+            jumps.append((k, float(below[k]), float(above[k])))
+    return jumps

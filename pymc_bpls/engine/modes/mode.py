@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from pymc_bpls.engine.modes.failures import Derivatives, Failure, Rejection, explain
+from pymc_bpls.engine.modes.failures import Derivatives, Failure, Rejection, ends_on_a_ridge, explain
 from pymc_bpls.engine.modes.local_gaussian import LocalGaussian
 from pymc_bpls.engine.newton.verification import ROUNDED_DECREMENT, converged, well_conditioned
 from pymc_bpls.engine.rows.reduced_rows import ReducedRows
@@ -94,7 +94,7 @@ def find_mode(
         if isinstance(outcome, Mode):
             return outcome.within(rows)
         failures.append(outcome)
-        if outcome.kind in ("singular", "runaway"):
+        if outcome.kind in ("singular", "runaway") or ends_on_a_ridge(outcome, derivatives):
             break
     theta = _same if rows is None else rows.theta
     start = theta(start[None])[0]
