@@ -6,9 +6,10 @@ At its maximum (Opper and Archambeau 2009)
 
 which damped natural-gradient steps reach; with Λ = S⁻¹, E = −E_q[∇² log p_k] and a step ρ, the update
 Λ + ρ(E − Λ) + ½ρ² (E − Λ) S (E − Λ) is positive definite whatever E is (Lin, Schmidt and Khan 2020). Expectations are taken by
-the trapezoid rule where rows have one linear predictor, otherwise over 512 fixed antithetic Sobol draws of θ, so that the fit
-moves by some thousandths where parameters are declared in another order. Where D's rows are fewer than parameters and the prior
-is Gaussian, θ is replaced by the coordinates of the rows (`engine.row_space`): the maximum is N(m, P⁻¹) beside them.
+the trapezoid rule where rows have one linear predictor; over fixed antithetic Sobol draws otherwise: of each row's own
+η ~ N(Aμ + b, ASA') where it has a few, by the symmetric square root, which does not depend on the order of θ, and else of θ.
+How far a fit by fixed draws is off is told by fits with others (`again`). Where D's rows are fewer than parameters and the
+prior is Gaussian, θ is replaced by the coordinates of the rows (`engine.row_space`): the maximum is N(m, P⁻¹) beside them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import scipy.linalg
 
 from pymc_bpls.approximations.anderson import Mixing
 from pymc_bpls.approximations.gaussian import Gaussian, trapezoid
-from pymc_bpls.approximations.predictive import antithetic_draws
+from pymc_bpls.approximations.predictive import antithetic_draws, symmetric_roots
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.engine.newton import kernels
@@ -44,7 +45,8 @@ _LEAST_STEP = 1e-3
 _WORSE = 2.0
 _NARROWINGS = 8
 _FARTHEST = 3.0
-_DRAWS_AT_ONCE = 32
+_DRAWS_OF_THETA, _DRAWS_OF_PREDICTORS, _DRAWS_AT_ONCE, _ROWS_AT_ONCE = 512, 1024, 32, 2**14
+_AGAIN = 4
 _NAMED = 3
 
 
@@ -80,6 +82,21 @@ class Moments(NamedTuple):
 Expect = Callable[[Moments], Expectations]
 
 
+class Draws(NamedTuple):
+    """Which fixed draws: a share of as many as a fit takes, and the seed of their scrambling."""
+
+    share: float = 1.0
+    seed: int = 0
+
+    def of_theta(self, dimension: int) -> np.ndarray:
+        """Standard normal draws (draws, q)."""
+        return antithetic_draws(dimension, int(self.share * _DRAWS_OF_THETA) // 2, self.seed)
+
+    def of_predictors(self, dimension: int) -> np.ndarray:
+        """Standard normal draws (draws, p)."""
+        return antithetic_draws(dimension, int(self.share * _DRAWS_OF_PREDICTORS) // 2, self.seed)
+
+
 def fit(
     engine: Engine, labeled: Labeled, k: int, mode: Mode | None, start: Gaussian | None, *, to_rank: bool = False
 ) -> Gaussian:
@@ -90,8 +107,33 @@ def fit(
     ApproximationError
         It does not converge: the parameters that do not settle are named.
     """
+    return _fit(engine, labeled, k, mode, start, Draws())
+
+
+def again(engine: Engine, labeled: Labeled, k: int, q: Gaussian) -> list[Gaussian]:
+    """Four fits from q, each by a quarter of as many draws; none where expectations need no draws.
+
+    Half the standard deviation of what they say is the standard error of what q says, by draws that are independent; Sobol
+    draws come nearer to each other with their number than that.
+
+    Raises
+    ------
+    ApproximationError
+        One of them does not settle.
+    """
+    if not _needs_draws(engine):
+        return []
+    return [_fit(engine, labeled, k, None, q, Draws(1 / _AGAIN, seed)) for seed in range(1, _AGAIN + 1)]
+
+
+def _needs_draws(engine: Engine) -> bool:
+    model = engine.affine_rows
+    return engine.marginal is not None or model is None or model.map.size > 1 or engine.separable_prior is None
+
+
+def _fit(engine: Engine, labeled: Labeled, k: int, mode: Mode | None, start: Gaussian | None, draws: Draws) -> Gaussian:
     rows = _rows(engine, labeled)
-    expect = _expectations(engine, labeled, k) if rows is None else _expectations_in_rows(rows, labeled, k)
+    expect = _expectations(engine, labeled, k, draws) if rows is None else _expectations_in_rows(rows, labeled, k, draws)
     now, at = _finite_start(expect, _first(engine, rows, mode, start))
     step, mixing, miss = 1.0, Mixing(), np.inf
     elbo = _elbo(now, at)
@@ -210,31 +252,31 @@ def _widest(engine: Engine, rows: ReducedRows | None, at: Moments) -> str:
     return ", ".join(f'"{engine.density.parameters.labels[i]}"' for i in widest)
 
 
-def _expectations(engine: Engine, labeled: Labeled, k: int) -> Expect:
+def _expectations(engine: Engine, labeled: Labeled, k: int, draws: Draws) -> Expect:
     """E_q of k ℓ_D + log π, and of Σ λ_u g_u where the engine has a pool, by the best rule for each part."""
-    of_labeled = _expectations_of_labeled(engine, labeled, k)
+    of_labeled = _expectations_of_labeled(engine, labeled, k, draws)
     if engine.marginal is None:
         return of_labeled
-    of_pool = _by_autodiff_of_marginal(engine.marginal)
+    of_pool = _by_autodiff_of_marginal(engine.marginal, draws)
     return lambda at: of_labeled(at) + of_pool(at)
 
 
-def _expectations_in_rows(rows: ReducedRows, labeled: Labeled, k: int) -> Expect:
+def _expectations_in_rows(rows: ReducedRows, labeled: Labeled, k: int, draws: Draws) -> Expect:
     """The same in the coordinates of D's rows, where the prior is Gaussian."""
     block = rows.labeled_block(labeled, k)
-    likelihood = _by_nodes(rows, block) if block.matrix.shape[1] == 1 else _by_predictors(rows, block)
+    likelihood = _by_nodes(rows, block) if block.matrix.shape[1] == 1 else _by_predictors(rows, block, draws)
     prior = _of_gaussian(rows.gaussian_prior)
     return lambda at: likelihood(at) + prior(at)
 
 
-def _expectations_of_labeled(engine: Engine, labeled: Labeled, k: int) -> Expect:
+def _expectations_of_labeled(engine: Engine, labeled: Labeled, k: int, draws: Draws) -> Expect:
     model = engine.affine_rows
     if model is None:
-        return _by_autodiff(engine, [engine.density.labeled_rows(labeled, k)])
+        return _by_autodiff(engine, [engine.density.labeled_rows(labeled, k)], draws)
     block = model.labeled_block(labeled, k)
-    rows = _by_nodes(model, block) if block.matrix.shape[1] == 1 else _by_predictors(model, block)
+    rows = _by_nodes(model, block) if block.matrix.shape[1] == 1 else _by_predictors(model, block, draws)
     separable = engine.separable_prior
-    prior = _by_autodiff(engine, []) if separable is None else _of_separable(separable)
+    prior = _by_autodiff(engine, [], draws) if separable is None else _of_separable(separable)
     return lambda at: rows(at) + prior(at)
 
 
@@ -255,20 +297,22 @@ def _by_nodes(model: Coordinates, block: Block) -> Expect:
     return expect
 
 
-def _by_predictors(model: Coordinates, block: Block) -> Expect:
-    """Rows with several linear predictors: averages over draws of θ of ∇g and ∇²g, and one product with the design."""
-    z = antithetic_draws(block.matrix.shape[2])
+def _by_predictors(model: Coordinates, block: Block, draws: Draws) -> Expect:
+    """Rows with several linear predictors: averages over draws of η of ∇g and ∇²g, and one product with the design."""
     n, p, _ = block.matrix.shape
-    codes = np.tile(block.codes, _DRAWS_AT_ONCE)
-    inputs = tuple(np.tile(values, (_DRAWS_AT_ONCE, *(1,) * (values.ndim - 1))) for values in block.inputs)
+    z = draws.of_predictors(p)
+    size = min(len(z), 1 << max(_ROWS_AT_ONCE // n, 1).bit_length() - 1)
+    codes = np.tile(block.codes, size)
+    inputs = tuple(np.tile(values, (size, *(1,) * (values.ndim - 1))) for values in block.inputs)
 
     def expect(at: Moments) -> Expectations:
-        eta = ((at.mean + z @ at.factor.T) @ block.flat.T).reshape(len(z), n, p) + block.offset
+        mean, root = block.matrix @ at.mean + block.offset, symmetric_roots(block.matrix @ at.factor)
         value, slopes, bends = np.zeros(n), np.zeros((n, p)), np.zeros((n, p, p))
-        for first in range(0, len(z), _DRAWS_AT_ONCE):
-            derivatives = model.derivatives_at(eta[first : first + _DRAWS_AT_ONCE].reshape(-1, p), codes, inputs)
+        for first in range(0, len(z), size):
+            eta = mean + np.einsum("nij,dj->dni", root, z[first : first + size])
+            derivatives = model.derivatives_at(eta.reshape(-1, p), codes, inputs)
             for total, part in zip((value, slopes, bends), derivatives, strict=True):
-                total += part.reshape(_DRAWS_AT_ONCE, *total.shape).sum(axis=0)
+                total += part.reshape(size, *total.shape).sum(axis=0)
         weights = block.weights / len(z)
         curvature = -block.flat.T @ ((weights[:, None, None] * bends) @ block.matrix).reshape(n * p, -1)
         return Expectations(float(value @ weights), block.flat.T @ (weights[:, None] * slopes).ravel(), curvature)
@@ -342,9 +386,9 @@ def _means(function: Function, mean: jax.Array, factor: jax.Array, z: jax.Array,
     return jax.lax.scan(step, (jnp.zeros(()), jnp.zeros(q), jnp.zeros((q, q))), z)[0]
 
 
-def _by_autodiff(engine: Engine, parts: Sequence[Rows]) -> Expect:
+def _by_autodiff(engine: Engine, parts: Sequence[Rows], draws: Draws) -> Expect:
     """Any model, or any prior: averages over draws of θ of derivatives by autodiff."""
-    z = antithetic_draws(engine.density.dimension).reshape(-1, _DRAWS_AT_ONCE, engine.density.dimension)
+    z = draws.of_theta(engine.density.dimension).reshape(-1, _DRAWS_AT_ONCE, engine.density.dimension)
 
     def expect(at: Moments) -> Expectations:
         value, gradient, curvature = engine.compiler(
@@ -355,10 +399,10 @@ def _by_autodiff(engine: Engine, parts: Sequence[Rows]) -> Expect:
     return expect
 
 
-def _by_autodiff_of_marginal(marginal: MarginalRows) -> Expect:
+def _by_autodiff_of_marginal(marginal: MarginalRows, draws: Draws) -> Expect:
     """The same of rows whose labels are integrated out."""
     q = marginal.density.dimension
-    z = antithetic_draws(q).reshape(-1, _DRAWS_AT_ONCE, q)
+    z = draws.of_theta(q).reshape(-1, _DRAWS_AT_ONCE, q)
 
     def expect(at: Moments) -> Expectations:
         value, gradient, curvature = marginal.sums(marginal_expectations, at.mean, at.factor, z, apart=marginal.apart)

@@ -14,7 +14,7 @@ import numpy as np
 
 from pymc_bpls.approximations.by_name import APPROXIMATIONS
 from pymc_bpls.approximations.gaussian import Gaussian
-from pymc_bpls.approximations.replicates import Averages
+from pymc_bpls.approximations.replicates import Averages, standard_error
 from pymc_bpls.compute.threads import for_matrices_of
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.errors import warn
@@ -61,7 +61,10 @@ def score_by_gaussian(
         fits, averages = fitted(begin, to_rank=to_rank)
         if to_rank and smallest_lead(averages.log_mean) < method.told_apart:
             fits, averages = fitted(fits, to_rank=False)
-    log_predictive, error = averages.log_mean, largest_error(averages.error)
+        log_predictive, errors = averages.log_mean, averages.error
+        if not to_rank:
+            errors = np.hypot(errors, _error_of_fit(approximation, fit, k, fits[k], pairs))
+    error = largest_error(errors)
     if name is None:
         return Values({"score": pairs.variable(log_predictive)}, error), fits
     log_normalizer, attrs = log_normalizer_of(approximation, criterion, fit, fits)
@@ -92,6 +95,17 @@ def log_normalizer_of(
     """What absolute values have beyond the log predictive, the same for all candidates, with its error where it was sampled."""
     log_z, attrs = _log_normalizers(approximation, fit.engine, fit.labeled, fits)
     return (log_z[2].value - log_z[1].value if criterion.k == 2 else log_z[1].value), attrs
+
+
+def _error_of_fit(approximation: str, fit: ModelFit, k: int, q: Gaussian, pairs: Pairs) -> np.ndarray:
+    """Standard errors (pairs,) of averages over q that are due to the draws by which q was fitted."""
+    more = APPROXIMATIONS[approximation].again
+    with stage("how far the fit by draws is off"):
+        others = [] if more is None else more(fit.engine, fit.labeled, k, q)
+        if not others:
+            return np.zeros(len(pairs.rows))
+        log_means = [fit.predictive.mean_lik_of(other, pairs.rows, pairs.codes, few=True).log_mean for other in others]
+    return standard_error(np.stack(log_means))
 
 
 def _log_normalizers(
