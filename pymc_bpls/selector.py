@@ -543,6 +543,8 @@ class PseudoLabelSelector(ABC):
         approximation = AUTO if made_by.automatic else made_by.approximation
         asked = for_runs(find_settings(by, approximation, made_by.expansion, rule, random_seed))
         settings = settled(scored_so, asked, saved.labeled.first(len(saved.labeled) - len(saved.history.steps)))
+        if saved.history.steps:
+            settings = settings.from_here(saved.history.steps[-1].get("approximation", settings.approximation))
         if random_seed is None:
             settings = replace(settings, rng=generator_at(saved.random_state))
         scorer, test_set = read_test(held_out_again(saved.test, test, self._problem), scored_so)

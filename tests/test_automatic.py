@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import xarray as xr
 import zoo
 
 import pymc_bpls as bpls
@@ -118,7 +119,7 @@ def test_a_run_tells_in_which_rounds_another_one_stood_in(softmax, monkeypatch):
     unsettled(monkeypatch, "vi")
     with pytest.warns(bpls.BPLSWarning, match='by "laplace" in place of "vi"'):
         run = softmax.self_train(rounds=2, **QUIET)
-    assert run.attrs["approximation"] == "vi"
+    assert (run.attrs["approximation"], run.attrs["approximation_at_first"]) == ("laplace", "vi")
     assert run.attrs["instead_of"] == "2 of 2 rounds were scored by laplace, as vi did not settle"
     assert run["history"]["approximation"].to_numpy().tolist() == ["laplace", "laplace"]
     by_laplace = softmax.self_train(rounds=2, approximation="laplace", **QUIET)
@@ -143,7 +144,41 @@ def test_a_run_that_goes_on_takes_what_it_began_with(logistic, monkeypatch):
     with pytest.warns(bpls.BPLSWarning, match='by "laplace" in place of "ep"'):
         other = logistic.resume(part, rounds=2, **QUIET)
     assert other["history"]["approximation"].to_numpy().tolist() == ["ep", "laplace", "laplace"]
-    assert other.attrs["instead_of"] == "2 of 3 rounds were scored by laplace, as ep did not settle"
+    said = "2 of 3 rounds were scored by laplace, as ep did not settle; scores by laplace are on another scale"
+    assert other.attrs["instead_of"] == said
+    assert "another scale" in other["history"]["score"].attrs["description"]
+
+
+def test_a_run_in_which_another_one_stood_in_goes_on_as_if_it_had_not_been_cut(logistic, monkeypatch, tmp_path):
+    """EP fails in the second round only, and is not tried again: neither in the whole run nor after a file."""
+
+    def fails_with_one_pseudo_label():
+        with monkeypatch.context() as patch:
+            fit, n = by_name.APPROXIMATIONS["ep"].fit, len(logistic.labeled)
+
+            def sometimes(engine, labeled, *arguments, **options):
+                if len(labeled) == n + 1:
+                    raise bpls.ApproximationError("It did not settle for row 3. Use tighter priors.")
+                return fit(engine, labeled, *arguments, **options)
+
+            patch.setitem(by_name.APPROXIMATIONS, "ep", replace(by_name.APPROXIMATIONS["ep"], fit=sometimes))
+            with pytest.warns(bpls.BPLSWarning, match='by "vi" in place of "ep"|by "laplace" in place of "ep"'):
+                whole = logistic.self_train(rounds=4, **QUIET)
+                cut = logistic.self_train(rounds=2, **QUIET)
+            bpls.save(cut, tmp_path / "cut.nc")
+            with xr.open_datatree(tmp_path / "cut.nc") as tree:
+                return whole, logistic.resume(tree.load(), rounds=2, **QUIET)
+
+    whole, resumed = fails_with_one_pseudo_label()
+    by = whole["history"]["approximation"].to_numpy().tolist()
+    assert by[0] == "ep" and len(set(by[1:])) == 1 and by[1] != "ep"
+    assert resumed["history"]["approximation"].to_numpy().tolist() == by
+    np.testing.assert_array_equal(resumed["history"]["candidate"], whole["history"]["candidate"])
+    np.testing.assert_allclose(resumed["history"]["score"], whole["history"]["score"], atol=1e-6)
+    assert resumed.attrs["approximation"] == by[1] == whole.attrs["approximation"]
+    assert {name: resumed.attrs[name] for name in ("instead_of", "approximation_at_first")} == {
+        name: whole.attrs[name] for name in ("instead_of", "approximation_at_first")
+    }
 
 
 @pytest.mark.filterwarnings("ignore:k-hat of the shared constant:pymc_bpls.BPLSWarning")

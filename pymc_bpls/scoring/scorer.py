@@ -175,9 +175,9 @@ def _scored(scorer: Scorer, settings: Settings, fit: Fitted, options: Options, w
     except (ApproximationError, ModeError) as error:
         if not settings.otherwise:
             raise
-        next_one, *rest = settings.otherwise
+        next_one = settings.otherwise[0]
         warn(f'Scores are by "{next_one}" in place of "{settings.approximation}". {error}')
-        scores, ahead = _scored(scorer, replace(settings, approximation=next_one, otherwise=tuple(rest)), fit, options, warm)
+        scores, ahead = _scored(scorer, settings.from_here(next_one), fit, options, None)
         refused = [f"{settings.approximation}: {error}", *scores.attrs.get("instead_of", ())]
         return replace(scores, attrs={**scores.attrs, "instead_of": refused}), ahead
     return replace(scores, attrs={**scores.attrs, "approximation": settings.approximation}), ahead

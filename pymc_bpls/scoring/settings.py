@@ -25,6 +25,7 @@ class Settings:
     the package. Without `absolute`, scores without refits are left without the constant that all candidates share. Scores that
     are `told` come with how far differences are off, where a few refits tell that, and a warning of classes that cannot be.
     Where the log-posterior has a kink, and so no mode to verify, the centre of the approximation `centre_of` will do.
+    `automatic` ones are by what the package chose.
     """
 
     criterion: Criterion | FitCriterion
@@ -36,6 +37,7 @@ class Settings:
     absolute: bool = True
     told: bool = False
     otherwise: tuple[str, ...] = ()
+    automatic: bool = False
 
     @property
     def by_laplace(self) -> bool:
@@ -48,7 +50,15 @@ class Settings:
         EP has a centre where priors have kinks. A model that EP does not admit and that has no mode is refused: the user did
         not ask for what may hide it.
         """
-        return replace(self, approximation=order[0], otherwise=tuple(order[1:]), centre_of=EP if order[0] == EP else None)
+        centre_of = EP if order[0] == EP else None
+        return replace(self, approximation=order[0], otherwise=tuple(order[1:]), centre_of=centre_of, automatic=True)
+
+    def from_here(self, approximation: str) -> Settings:
+        """By the one of those that stand in which was taken, and no more by those before it: they did not settle."""
+        if approximation not in self.otherwise:
+            return self
+        rest = self.otherwise[self.otherwise.index(approximation) + 1 :]
+        return replace(self, approximation=approximation, otherwise=rest)
 
 
 def find_settings(

@@ -220,8 +220,10 @@ class Run:
         pairs = self._with_drawn(pairs, chosen)
         steps, labeled = self._steps(scores, pairs, values, chosen)
         left = np.delete(self.candidates, pairs[chosen, 0])
+        settings = self.settings.from_here(scores.attrs.get("approximation", self.settings.approximation))
         history, state = self.history.with_steps(steps), self.settings.rng.bit_generator.state
         self.history, self.labeled, self.candidates, self.warm, self.random_state = history, labeled, left, warm, state
+        self.settings = settings
         return len(chosen)
 
     def _with_drawn(self, pairs: np.ndarray, chosen: list[int]) -> np.ndarray:
@@ -242,7 +244,7 @@ class Run:
     ) -> tuple[list[dict[str, Any]], Labeled]:
         """The entries of the chosen places of the ranking, and D with their rows."""
         number = self.history.steps[-1]["round"] + 1 if self.history.steps else 1
-        error = own_error(scores)
+        error, by = own_error(scores), scores.attrs.get("approximation")
         steps, labeled = [], self.labeled
         for place in chosen:
             candidate, code = pairs[place]
@@ -259,7 +261,7 @@ class Run:
                     "n_labeled": len(labeled),
                     **({} if error is None else {"own_error": error}),
                     **_decided_by(scores, int(candidate), int(code)),
-                    **({"approximation": scores.attrs["approximation"]} if self.settings.otherwise else {}),
+                    **({"approximation": by} if self.settings.automatic and by is not None else {}),
                 }
             )
         return steps, labeled

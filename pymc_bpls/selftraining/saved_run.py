@@ -62,7 +62,9 @@ OF_TEST_ROWS = ("accuracy", "log_score", "won", "lost")
 _STEP: dict[str, type] = {"candidate": int, "code": int, "score": float, "gap": float, "round": int, "n_labeled": int}
 #: The member of a set that decided, and the approximation by which a round was scored, where that was left to the package.
 _OF_SOME_RUNS = ("decided_by", "approximation")
-_OF_THE_END = ("version", "instead_of", "stop_kind", "stop_rule", "stop_reason", "verdict")
+#: Of attrs: the approximation that the run began with, where another one stood in by its end.
+_BEGAN = "approximation_at_first"
+_OF_THE_END = ("version", "instead_of", "stop_kind", "stop_rule", "stop_reason", "verdict", _BEGAN)
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,8 @@ class RunSettings:
 
     `pseudo_weight` is None where a function gave it, `class_balance` where no shares were asked for, `model_rule` for a single
     model. `candidate` says what candidates of a class-conditional model bring to the density, which files before it lacked was
-    their whole likelihood. `approximation` is `automatic` where the user named none. `notes` are attrs besides: what is known
-    of other modes, and what somebody else wrote.
+    their whole likelihood. `approximation` is what the run began with, `automatic` where the user named none. `notes` are attrs
+    besides: what is known of other modes, and what somebody else wrote.
     """
 
     criterion: str
@@ -109,7 +111,7 @@ class RunSettings:
         weight, shares = attrs["pseudo_weight"], attrs["class_balance"]
         read = cls(
             criterion=str(attrs["criterion"]),
-            approximation=str(attrs["approximation"]),
+            approximation=str(attrs.get(_BEGAN, attrs["approximation"])),
             expansion=str(attrs["expansion"]),
             labels=str(attrs["labels"]),
             batch_size=int(attrs["batch_size"]),
@@ -205,7 +207,7 @@ def write_run(run: SavedRun, problem: Problem, parameters: Parameters) -> xr.Dat
     names, shares = problem.classes.names, run.settings.class_balance
     verdict = say_verdict(run.history, run.first(0).codes, names, shares, of_features=problem.says_of_features)
     end = {"version": VERSION, "stop_reason": run.ending.reason, "verdict": verdict}
-    end |= _say_instead(run.history, run.settings.approximation)
+    end |= _say_approximations(run.history, run.settings.approximation)
     end |= {name: said for name, said in (("stop_kind", run.ending.kind), ("stop_rule", run.ending.rule)) if said is not None}
     theta = xr.Dataset({"mode": ("parameter", run.theta)}, coords={"parameter": list(parameters.labels)})
     groups = {
@@ -291,17 +293,22 @@ def history_dataset(history: History, problem: Problem) -> xr.Dataset:
         },
         coords={"step": np.arange(1, len(history.steps) + 1)},
     )
+    by = told["approximation"]
+    if "laplace" in by and len(set(by)) > 1:
+        dataset["score"].attrs["description"] = "by the approximation of its round: those by laplace are on another scale"
     return dataset.assign_coords(problem.table.names.coords("step", dataset["candidate"].to_numpy()))
 
 
-def _say_instead(history: History, approximation: str) -> dict[str, str]:
-    """In how many rounds another approximation stood in, where one did."""
-    by = {step["round"]: step.get("approximation", approximation) for step in history.steps}
-    others = sorted({name for name in by.values() if name != approximation})
+def _say_approximations(history: History, began: str) -> dict[str, str]:
+    """By which approximation a run ends and which it began with, where these differ, and how many rounds that did not score."""
+    by = {step["round"]: step.get("approximation", began) for step in history.steps}
+    others = list(dict.fromkeys(name for name in by.values() if name != began))
     if not others:
         return {}
-    n = sum(name != approximation for name in by.values())
-    return {"instead_of": f"{n} of {len(by)} rounds were scored by {' or '.join(others)}, as {approximation} did not settle"}
+    n = sum(name != began for name in by.values())
+    scale = "; scores by laplace are on another scale" if "laplace" in by.values() and n < len(by) else ""
+    said = f"{n} of {len(by)} rounds were scored by {' or '.join(others)}, as {began} did not settle{scale}"
+    return {"instead_of": said, "approximation": others[-1], _BEGAN: began}
 
 
 def curve_dataset(history: History) -> xr.Dataset:
