@@ -19,6 +19,7 @@ from pymc_bpls.approximations.tilted import ORDERS, Nodes
 from pymc_bpls.compute.threads import side_by_side
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.engine.rows.reduced_rows import ReducedRows
+from pymc_bpls.errors import ApproximationError
 
 if TYPE_CHECKING:
     from pymc_bpls.engine.engine import Engine
@@ -125,8 +126,20 @@ class Gaussian:
 
     @cached_property
     def factor(self) -> np.ndarray:
-        """Lower Cholesky factor of the covariance."""
-        return np.linalg.cholesky(self.covariance)
+        """Lower Cholesky factor of the covariance.
+
+        Raises
+        ------
+        ApproximationError
+            It has none in double precision.
+        """
+        try:
+            return np.linalg.cholesky(self.covariance)
+        except np.linalg.LinAlgError as error:
+            raise ApproximationError(
+                "The covariance of the Gaussian approximation has no Cholesky factor: parameters differ by too many "
+                "orders of magnitude. Rescale the columns of your features."
+            ) from error
 
     def as_mode(self) -> Mode:
         """Its centre, where a log-posterior with a kink has no mode that Newton's method can verify."""

@@ -149,6 +149,11 @@ def _fit(engine: Engine, labeled: Labeled, k: int, mode: Mode | None, start: Gau
         except np.linalg.LinAlgError:
             break
         expectations = expect(ahead)
+        if not expectations.finite:
+            if step <= _LEAST_STEP:
+                break
+            mixing, step = Mixing(), 0.5 * step
+            continue
         last_elbo, last_miss = elbo, miss
         elbo, miss = _elbo(ahead, expectations), _miss(ahead, expectations)
         if miss <= _MOMENTS and abs(elbo - last_elbo) <= _ELBO * (1 + abs(elbo)):

@@ -18,10 +18,11 @@ from pymc_bpls.engine.modes.objective import Objective, derivatives
 from pymc_bpls.engine.modes.refits import Refits, Shared, refit_affine, refit_by_autodiff
 from pymc_bpls.engine.newton import kernels
 from pymc_bpls.engine.row_engine import RowEngine
+from pymc_bpls.engine.rows.far_rows import far_rows
 from pymc_bpls.engine.rows.marginal_rows import MarginalRows
 from pymc_bpls.engine.rows.reduced_rows import Coordinates, ReducedRows, RowSpaces
 from pymc_bpls.engine.rows.separable_priors import SeparablePrior, find_separable
-from pymc_bpls.errors import ModeError
+from pymc_bpls.errors import ModeError, RowError
 from pymc_bpls.model.data.table import Labeled, Unlabeled
 from pymc_bpls.model.joint import joint_density
 from pymc_bpls.text.progress import stage
@@ -129,6 +130,8 @@ class Engine(RowEngine):
         ------
         ModeError
             There is no trustworthy mode: the parameters to blame are named.
+        RowError
+            Rows of D are so far away that numbers leave double precision.
 
         Examples
         --------
@@ -148,6 +151,7 @@ class Engine(RowEngine):
         if not prior:
             self._refuse_many_parameters(labeled)
         held = labeled if extra is None else labeled.with_rows(np.array([extra[0]]), np.array([extra[1]]), 1.0 / k)
+        self._refuse_far_rows(held)
         divided = None if extra is None or not self.conditional else Unlabeled(np.array([extra[0]]), np.array([-1.0]))
         rows = self._reduced(held, remember=extra is None) if prior and divided is None else None
         start = self.density.start if start is None else start
@@ -162,6 +166,12 @@ class Engine(RowEngine):
                 not_finite=self.density.not_finite,
                 rejection=lambda theta, where: self._rejection(held, theta, where),
             )
+
+    def _refuse_far_rows(self, labeled: Labeled) -> None:
+        """Say so where numbers in D are so large that their powers are none."""
+        said = None if self.affine_rows is None else far_rows(self.affine_rows, labeled.positions)
+        if said is not None:
+            raise RowError(said)
 
     def _refuse_many_parameters(self, labeled: Labeled) -> None:
         """Say at once that D does not identify many parameters without their prior, before their Hessian is made."""
@@ -311,7 +321,7 @@ class Engine(RowEngine):
         values = np.full(4, np.nan)
         try:
             mode = self.fit(shared.labeled, shared.start.theta, k=shared.k, prior=shared.prior, extra=pair)
-        except ModeError:
+        except (ModeError, RowError):
             pass
         else:
             values = np.array([*self.terms(mode.theta, shared.labeled, *pair), mode.log_det])

@@ -125,15 +125,18 @@ def settled(scorer: Scorer, settings: Settings, labeled: Labeled) -> Settings:
 def fit_on(scorer: Scorer, settings: Settings, labeled: Labeled, start: np.ndarray | None = None) -> Any:
     """The fit on D for these settings.
 
-    Where there is no mode, and the approximation that the rule took has no centre either, it is told why there is no mode:
-    the user did not ask for the other.
+    Where there is no mode, and the approximation that the rule took has no centre either, both are told.
     """
     try:
         return scorer.fit(labeled, start, settings.centre_of)
-    except ApproximationError:
+    except ApproximationError as error:
         if not settings.otherwise:
             raise
-        return scorer.fit(labeled, start)
+        try:
+            return scorer.fit(labeled, start)
+        except ModeError as no_mode:
+            why = str(no_mode).split(". ")[0].rstrip(".")
+            raise ModeError(f"{why}. {error}") from no_mode
 
 
 def told_probabilities(scorer: Scorer, fit: Fitted, positions: np.ndarray) -> np.ndarray:

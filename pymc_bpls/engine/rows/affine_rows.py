@@ -25,7 +25,7 @@ _ROWS_AT_ONCE = 1024
 _DESIGN_BYTES = 2**28
 # pieces of these lengths alone, whatever number of rows or of θ there is, so that few functions are compiled
 _FEW_ROWS, _MANY_ROWS = 2**9, 2**11
-_PRIORS, _MANY_PRIORS, _ENTRIES, _FEW_PARAMETERS = 2**6, 2**11, 2**16, 16
+_PRIORS, _FEW_PRIORS, _MANY_PRIORS, _ENTRIES, _FEW_PARAMETERS = 2**6, 2**10, 2**11, 2**16, 16
 _MOST_VALUES, _MOST_DERIVATIVES, _MOST_TABLES = 2**18, 2**15, 8
 
 
@@ -182,7 +182,7 @@ class AffineRows:
         """log π (sets,) and its gradient (sets, q) at θ (sets, q)."""
         if self.gaussian_prior is not None:
             return self.gaussian_prior.at(theta)
-        if len(theta) > _PRIORS:
+        if len(theta) > _FEW_PRIORS:
             return self._in_pieces(
                 kernels.log_prior_and_gradient, _power_of_two(_ENTRIES // theta.shape[1], _MANY_PRIORS), theta
             )
