@@ -125,8 +125,9 @@ def settle(
         if miss > _WORSE * last:
             mixing, damping = Mixing(), max(0.5 * damping, _LEAST_DAMPING)
         last = miss
-        new_tau = tau + 1 / matched_variance - 1 / variance
-        new_nu = nu + matched_mean / matched_variance - mean / variance
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            new_tau = tau + 1 / matched_variance - 1 / variance
+            new_nu = nu + matched_mean / matched_variance - mean / variance
         usable = np.isfinite(new_tau) & np.isfinite(new_nu) & (variance > _NO_SPREAD)
         now = np.concatenate([tau, nu])
         ahead = np.concatenate([np.where(usable, new_tau, tau), np.where(usable, new_nu, nu)])

@@ -36,7 +36,10 @@ def climb(log_density: LogDensity, start: np.ndarray) -> tuple[np.ndarray, np.nd
     """A point near the maximum, and axes (m, m) in columns that are a standard deviation long, by fitted quadratics."""
     centre, axes = start, np.eye(len(start))
     for _ in range(_CLIMBS if len(start) else 0):
-        gradient, curvature = _quadratic(log_density, centre, axes)
+        with np.errstate(invalid="ignore"):
+            gradient, curvature = _quadratic(log_density, centre, axes)
+        if not (np.isfinite(gradient).all() and np.isfinite(curvature).all()):
+            break
         values, vectors = np.linalg.eigh(curvature)
         values = np.maximum(values, _LEAST_CURVATURE)
         step = vectors @ ((vectors.T @ gradient) / values)

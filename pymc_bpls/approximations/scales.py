@@ -103,8 +103,14 @@ class _Fits:
 
     def _rows(self, psi: np.ndarray) -> ReducedRows:
         """In the coordinates of D's rows, as many as there are parameters at most."""
+        given = self.hierarchy.at(psi)
+        if given.gaussian_prior is None:
+            raise ApproximationError(
+                'approximation="ep" finds no Gaussian prior where the parameters that are integrated over have run to. '
+                'Use approximation="vi", or proper priors.'
+            )
         try:
-            return ReducedRows.spanned_by(self.hierarchy.at(psi), self.labeled)
+            return ReducedRows.spanned_by(given, self.labeled)
         except np.linalg.LinAlgError as error:
             raise ApproximationError(
                 f'approximation="ep" needs proper priors of what a hierarchy scales ({error}). Use approximation="vi".'

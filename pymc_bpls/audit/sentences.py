@@ -31,8 +31,10 @@ def _tie(found: dict[str, Any]) -> str:
     others = found.get("n_within_own_error", np.nan)
     if np.isnan(others) or not others:
         return ""
-    gap, error = f"{found['lead']:.2g}", f"{found['own_error']:.2g}"
-    return f"; its choice is {gap} ahead, and {others} others are nearer than its own error of a difference ({error}): a tie"
+    gap, error = f"{abs(found['lead']):.2g}", f"{found['own_error']:.2g}"
+    lead = f"{gap} ahead" if found["lead"] >= 0 else f"{gap} behind the next by its own log PPP"
+    nearer = "1 other is" if others == 1 else f"{others} others are"
+    return f"; its choice is {lead}, and {nearer} nearer than its own error of a difference ({error}): a tie"
 
 
 def _choice(found: dict[str, Any], name: str) -> str:

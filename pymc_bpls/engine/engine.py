@@ -165,7 +165,14 @@ class Engine(RowEngine):
                 rows=rows,
                 not_finite=self.density.not_finite,
                 rejection=lambda theta, where: self._rejection(held, theta, where),
+                flat=self._prior_is_flat,
             )
+
+    def _prior_is_flat(self, theta: np.ndarray, direction: np.ndarray) -> bool:
+        """Whether log π is the same at θ (q,) and one, and ten, further in a direction (q,)."""
+        unit = direction / max(float(np.linalg.norm(direction)), 1e-300)
+        values = [float(self.log_prior(at[None])[0]) for at in (theta, theta + unit, theta + 10 * unit)]
+        return bool(np.isfinite(values).all() and np.ptp(values) <= 1e-9 * (1 + abs(values[0])))
 
     def _refuse_far_rows(self, labeled: Labeled) -> None:
         """Say so where numbers in D are so large that their powers are none."""

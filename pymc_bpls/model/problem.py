@@ -315,11 +315,11 @@ def _table(
     return Table(np.r_[codes, np.full(pool.size, -1)], np.flatnonzero(mask), names, named)
 
 
-def _row_coords(model: pm.Model, rv: Variable, n: int) -> Any:
-    """The model's coords of the rows, from the dims of the labels or of a container with a value for each row."""
+def _row_coords(model: pm.Model, rv: Variable, n: int) -> tuple[str, Any] | None:
+    """The model's coords of the rows with the name of their dim: of the labels, or of a container with a value for each row."""
     names = [name for name, data in containers(model).items() if np.shape(data.get_value(borrow=True))[:1] == (n,)]
     dims = [dim for name in (rv.name, *names) for dim in (model.named_vars_to_dims.get(name) or ())[:1]]
-    return next((model.coords[dim] for dim in dims if model.coords.get(dim) is not None), None)
+    return next(((dim, model.coords[dim]) for dim in dims if model.coords.get(dim) is not None), None)
 
 
 def _check_data(model: pm.Model, label: Variable, density: Density, pool: Pool, table: Table) -> None:

@@ -135,8 +135,7 @@ def fit_on(scorer: Scorer, settings: Settings, labeled: Labeled, start: np.ndarr
         try:
             return scorer.fit(labeled, start)
         except ModeError as no_mode:
-            why = str(no_mode).split(". ")[0].rstrip(".")
-            raise ModeError(f"{why}. {error}") from no_mode
+            raise ModeError(f"{no_mode} {str(error).split('. ')[0].rstrip('.')}.") from no_mode
 
 
 def told_probabilities(scorer: Scorer, fit: Fitted, positions: np.ndarray) -> np.ndarray:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 Derivatives = Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]
+#: Whether the prior is the same from some θ in a direction.
+Flat = Callable[[np.ndarray, np.ndarray], bool]
 #: What PyMC rejects at θ, in words that say where that is, or None.
 Rejection = Callable[[np.ndarray, str], str | None]
 
@@ -49,6 +51,10 @@ SENTENCES = {
         "The log-posterior has no finite mode: it grows along {blamed}. For the scale of a hierarchy use a "
         "non-centered form (group = mu + scale * z, z standard normal); give anything else a proper prior."
     ),
+    ("separated", True): (
+        "The log-posterior has no finite mode: the labeled rows are separated along {blamed}, where the prior is flat. "
+        "Give these a proper prior, as Normal(0, 2.5)."
+    ),
     ("runaway", False): (
         "The likelihood grows without bound along {blamed}: the labeled rows are separated in that direction. "
         'Use a criterion with the prior, as "ppp".'
@@ -74,6 +80,7 @@ def explain(
     n_rows: int,
     not_finite: Sequence[str],
     rejection: Rejection,
+    flat: Flat,
 ) -> str:
     """The sentences for the most telling of the failures; `not_finite` names variables without a density at the start.
 
@@ -86,6 +93,8 @@ def explain(
     if rejected is not None:
         return rejected
     failure = _understood(failure)
+    if failure.kind == "runaway" and prior and failure.directions.size and flat(failure.theta, failure.directions[:, 0]):
+        failure = replace(failure, kind="separated")
     kind = failure.kind if (failure.kind, prior) in SENTENCES else "lost"
     return SENTENCES[kind, prior].format(
         blamed=_loads(failure, names),

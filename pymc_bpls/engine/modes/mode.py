@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from pymc_bpls.engine.modes.failures import Derivatives, Failure, Rejection, ends_on_a_ridge, explain
+from pymc_bpls.engine.modes.failures import Derivatives, Failure, Flat, Rejection, ends_on_a_ridge, explain
 from pymc_bpls.engine.modes.local_gaussian import LocalGaussian
 from pymc_bpls.engine.newton.verification import ROUNDED_DECREMENT, converged, well_conditioned
 from pymc_bpls.engine.rows.reduced_rows import ReducedRows
@@ -75,11 +75,12 @@ def find_mode(
     rows: ReducedRows | None = None,
     not_finite: Callable[[np.ndarray], Sequence[str]] = lambda theta: [],
     rejection: Rejection = lambda theta, where: None,
+    flat: Flat = lambda theta, direction: False,
 ) -> Mode:
     """The verified mode of S from `start`, or from starts jittered around it where that fails.
 
-    `derivatives` and `start` are in the coordinates of `rows`, where there are any. `not_finite` and `rejection` are as in
-    `explain`.
+    `derivatives` and `start` are in the coordinates of `rows`, where there are any. `not_finite`, `rejection` and `flat` are
+    as in `explain`.
 
     Raises
     ------
@@ -100,7 +101,15 @@ def find_mode(
     start = theta(start[None])[0]
     raise ModeError(
         explain(
-            failures, derivatives, names, theta, prior=prior, n_rows=n_rows, not_finite=not_finite(start), rejection=rejection
+            failures,
+            derivatives,
+            names,
+            theta,
+            prior=prior,
+            n_rows=n_rows,
+            not_finite=not_finite(start),
+            rejection=rejection,
+            flat=flat,
         )
     )
 

@@ -42,8 +42,8 @@ def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     Raises
     ------
     LabelError
-        `y` is not one-dimensional, has non-integer numbers (soft labels), or holds both −1 and 0, or both a number and its
-        text.
+        `y` is not one-dimensional, has non-integer numbers (soft labels) or empty texts, or holds both −1 and 0, or both a
+        number and its text.
 
     See Also
     --------
@@ -62,6 +62,7 @@ def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     else:
         known = series[series.notna()].infer_objects()
         _reject_soft(known)
+        _reject_blank(known)
         codes, values = pd.factorize(series.where(series.notna(), None), sort=False)
         order = _sorted(values)
         rank = np.argsort(order)
@@ -98,6 +99,15 @@ def _reject_soft(known: pd.Series) -> None:
         raise LabelError(
             f"{soft.size} labels are not whole numbers, the first is {known.iloc[soft[0]]}. "
             "Soft labels are not supported: give each row one class, or None."
+        )
+
+
+def _reject_blank(known: pd.Series) -> None:
+    blank = np.flatnonzero(known.map(lambda value: isinstance(value, str) and not value.strip()))
+    if blank.size:
+        raise LabelError(
+            f"Empty texts are unlabeled rows or a class ({blank.size} labels, the first in row {known.index[blank[0]]}). "
+            "Write None for unlabeled rows, or give the class a name."
         )
 
 

@@ -277,6 +277,8 @@ def save(result: xr.Dataset | xr.DataArray | xr.DataTree, path: str | Path) -> N
     {'note': 'None'}
     """
     path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f'There is no folder "{path.parent}" to write "{path.name}" to. Make it, or give another path.')
     if isinstance(result, xr.DataTree):
         result = as_tree({node.path: node.to_dataset(inherit=False) for node in result.subtree})
     elif isinstance(result, xr.Dataset):

@@ -263,9 +263,9 @@ def candidate_mask(
     return np.r_[mask, appended], UNLABELED
 
 
-def row_names(index: Any, pool: Pool, coords: Any, n_rows: int, *, name: str) -> tuple[RowNames, bool]:
-    """The user's index of the table, `index=`, else the pool's frame and the model's coords, else 0 … N − 1; and whether there
-    was one.
+def row_names(index: Any, pool: Pool, coords: tuple[str, Any] | None, n_rows: int, *, name: str) -> tuple[RowNames, bool]:
+    """The user's index of the table, `index=`, else the pool's frame and the model's coords, which have the name of their dim,
+    else 0 … N − 1; and whether there was one.
     """
     if index is not None:
         held = as_index(index, "index=")
@@ -273,14 +273,19 @@ def row_names(index: Any, pool: Pool, coords: Any, n_rows: int, *, name: str) ->
             raise RowError(f'index= has {len(held)} entries and "{name}" {n_rows} rows. Give one for each row.')
         return RowNames(held), True
     declared = n_rows - pool.size
-    by_coords = coords is not None and len(coords) in (declared, n_rows)
-    first = as_index(list(coords), "coords") if by_coords else pd.RangeIndex(declared)
+    by_coords = coords is not None and len(coords[1]) in (declared, n_rows)
+    first = _of_dim(*coords) if coords is not None and by_coords else pd.RangeIndex(declared)
     if len(first) == n_rows:
         return RowNames(first), by_coords
-    second = pool.index if pool.index is not None else pd.RangeIndex(declared, n_rows)
+    second = pool.index if pool.index is not None else pd.RangeIndex(declared, n_rows, name=first.name)
     if second.nlevels != first.nlevels:
         first, second = (each.to_flat_index() for each in (first, second))
     return RowNames(first.append(second)), by_coords or pool.index is not None
+
+
+def _of_dim(dim: str, coords: Any) -> pd.Index:
+    held = as_index(list(coords), "coords")
+    return held if held.nlevels > 1 else held.rename(dim)
 
 
 def check_finite(data: Mapping[str, np.ndarray], rows: np.ndarray, columns: Mapping[str, Any]) -> None:

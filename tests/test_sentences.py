@@ -1,0 +1,72 @@
+"""What is said of separated rows without a prior, of empty labels, of a folder that is not there, and of ties."""
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+import xarray as xr
+
+import pymc_bpls as bpls
+from pymc_bpls.audit.sentences import say_criterion
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=60)
+Y = np.where(np.arange(60) < 24, (x > 0).astype(int), -1)  # separated
+
+
+def declared(predictor, **options):
+    with pm.Model(coords=options.pop("coords", None)) as model:
+        pm.Bernoulli("y", logit_p=predictor(), observed=Y, **options)
+    return bpls.BPLS(model)
+
+
+@pytest.mark.parametrize("how", [{}, {"approximation": "laplace"}])
+def test_separated_rows_without_a_prior_are_called_so(how):
+    pls = declared(lambda: pm.Normal("a", 0, 2) + x * pm.Flat("b"))
+    with pytest.raises(
+        bpls.ModeError, match=r'labeled rows are separated along -?"b", where the prior is flat. Give'
+    ) as refusal:
+        pls.score(**how)
+    assert len(str(refusal.value)) < 320
+
+
+def test_what_runs_away_under_a_prior_of_its_own_is_not():
+    pls = declared(lambda: pm.Normal("a", 0, 2) + x * pm.HalfFlat("b"))
+    with pytest.raises(bpls.ModeError, match='it grows along "b_log__"'):
+        pls.score()
+
+
+def test_empty_texts_are_no_class():
+    with pytest.raises(bpls.LabelError, match=r"Empty texts .*\(2 labels, the first in row 1\). Write None"):
+        bpls.encode_labels(["a", "", "b", None, "  "])
+    assert bpls.encode_labels(["a", None, "b"])[1].tolist() == ["a", "b"]
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r'There is no folder ".*nowhere" to write "scores.nc" to'):
+        bpls.save(xr.Dataset({"score": ("candidate", [0.25])}), tmp_path / "nowhere" / "scores.nc")
+
+
+def test_rows_that_a_dim_names_keep_its_name(tmp_path):
+    names = [f"p{i}" for i in range(60)]
+    pls = declared(lambda: x * pm.Normal("b", 0, 2), coords={"patient": names}, dims="patient")
+    scores = pls.score()
+    assert scores["patient"].to_numpy().tolist() == names[24:]
+    run = pls.self_train(rounds=2, progressbar=False)
+    bpls.save(run, tmp_path / "run.nc")
+    with xr.open_datatree(tmp_path / "run.nc") as tree:
+        index = bpls.read_index(tree.load()["history"])
+    pd.testing.assert_index_equal(index, pd.Index(run["history"]["patient"].to_numpy().tolist(), name="patient"))
+
+
+@pytest.mark.parametrize(
+    ("lead", "others", "said"),
+    [
+        (0.25, 1, "its choice is 0.25 ahead, and 1 other is nearer than"),
+        (-0.0031, 3, "its choice is 0.0031 behind the next by its own log PPP, and 3 others are nearer than"),
+    ],
+)
+def test_ties_are_told_in_words(lead, others, said):
+    found = {"n_tied": 1, "top_1": True, "prob_best": 1.0, "lead": lead, "own_error": 0.5, "n_within_own_error": others}
+    found |= {"tau": 0.5, "tau_low": 0.4, "tau_high": 0.6}
+    assert said in say_criterion("ibpls", found, "row 3")
