@@ -8,7 +8,7 @@ from pymc_bpls.engine.engine import Engine
 from pymc_bpls.errors import ApproximationError
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.montecarlo.bridge import LogRatio, Proposal, bridge
-from pymc_bpls.montecarlo.psis import log_densities
+from pymc_bpls.montecarlo.psis import Target, log_densities
 
 
 def log_ratio(engine: Engine, labeled: Labeled, first: np.ndarray, second: np.ndarray) -> LogRatio:
@@ -20,7 +20,7 @@ def log_ratio(engine: Engine, labeled: Labeled, first: np.ndarray, second: np.nd
     return bridge(ratios(first), ratios(second))
 
 
-def log_normaliser(engine: Engine, labeled: Labeled, k: int, draws: np.ndarray, rng: np.random.Generator) -> LogRatio:
+def log_normaliser(engine: Target, labeled: Labeled, k: int, draws: np.ndarray, rng: np.random.Generator) -> LogRatio:
     """log Z_k from draws (chain, draw, q) of p_k: each half of them is bridged to a t distribution that the other half fits.
 
     Raises
@@ -45,7 +45,7 @@ def log_normaliser(engine: Engine, labeled: Labeled, k: int, draws: np.ndarray, 
 
 
 def _bridged(
-    engine: Engine, labeled: Labeled, k: int, fitted: np.ndarray, draws: np.ndarray, rng: np.random.Generator
+    engine: Target, labeled: Labeled, k: int, fitted: np.ndarray, draws: np.ndarray, rng: np.random.Generator
 ) -> LogRatio:
     q = draws.shape[-1]
     proposal = Proposal.fitted(fitted.reshape(-1, q))

@@ -6,6 +6,7 @@ taken twice part. They go on until the mean log-density of the draws stands stil
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -19,7 +20,7 @@ from pymc_bpls.model.structure import Rows, Structure
 from pymc_bpls.montecarlo.weighted import Weighted
 from pymc_bpls.text.progress import stage
 
-_TRANSITIONS, _STEPS = 5, 8
+TRANSITIONS, STEPS = 5, 8
 _FEWEST_ROUNDS, _MOST_ROUNDS, _MOST_HALVINGS = 2, 12, 6
 _LARGEST_STEP, _LEAST_ACCEPTED = 0.6, 0.7
 _STILL = 3.0
@@ -73,33 +74,42 @@ def hamiltonian_moves(
     return theta, value, accepted
 
 
+#: Transitions of draws (S, q) with a factor and a step: the draws, their log-densities (S,), and the share that was accepted.
+Move = Callable[[np.ndarray, np.ndarray, float, np.random.Generator], tuple[np.ndarray, np.ndarray, float]]
+
+
 def moved(engine: Engine, labeled: Labeled, k: int, draws: Weighted, rng: np.random.Generator) -> tuple[np.ndarray, list[str]]:
-    """As many draws (S, q) with equal weights, and reasons to distrust them.
+    """As many draws (S, q) with equal weights, and reasons to distrust them."""
+    rows = engine.density.labeled_rows(labeled, k)
+
+    def move(
+        theta: np.ndarray, factor: np.ndarray, step: float, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        keys = np.asarray(jax.random.split(jax.random.PRNGKey(int(rng.integers(2**31))), len(theta)))
+        structure, count = engine.density.structure, {"n": TRANSITIONS, "steps": STEPS}
+        theta, value, accepted = engine.compiler(
+            hamiltonian_moves, structure, theta, factor, np.float64(step), keys, rows, **count
+        )
+        return theta, value, float(accepted.mean())
+
+    return moved_by(move, draws, rng)
+
+
+def moved_by(move: Move, draws: Weighted, rng: np.random.Generator) -> tuple[np.ndarray, list[str]]:
+    """The same by some transitions.
 
     Draws that came from the same one stay neighbours, so that errors by batches hold what they still have in common.
     """
     theta = resampled(draws, rng)
     factor, step, halvings = _factor(draws), _LARGEST_STEP * theta.shape[1] ** -0.25, 0
-    rows = engine.density.labeled_rows(labeled, k)
     before, settled = None, 0
     with stage("moving draws by Hamiltonian transitions", _MOST_ROUNDS) as tell:
         for _ in range(_MOST_ROUNDS):
-            keys = np.asarray(jax.random.split(jax.random.PRNGKey(int(rng.integers(2**31))), len(theta)))
-            theta, value, accepted = engine.compiler(
-                hamiltonian_moves,
-                engine.density.structure,
-                theta,
-                factor,
-                np.float64(step),
-                keys,
-                rows,
-                n=_TRANSITIONS,
-                steps=_STEPS,
-            )
+            theta, value, accepted = move(theta, factor, step, rng)
             tell(1)
             still = before is not None and _stands_still(value - before)
             before = value
-            if accepted.mean() < _LEAST_ACCEPTED and halvings < _MOST_HALVINGS:
+            if accepted < _LEAST_ACCEPTED and halvings < _MOST_HALVINGS:
                 step, halvings, settled = step / 2, halvings + 1, 0
                 continue
             settled += 1

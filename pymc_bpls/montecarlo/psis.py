@@ -23,7 +23,11 @@ from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.montecarlo.bridge import LogRatio, Proposal
 from pymc_bpls.montecarlo.diagnostics import pareto_smoothed
 from pymc_bpls.montecarlo.pareto import GOOD_K, has_variance, tail_ks, tail_size
+from pymc_bpls.montecarlo.row_draws import RowTarget
 from pymc_bpls.montecarlo.weighted import Weighted
+
+#: What is sampled: an engine, in θ, or the same in the coordinates of D's rows.
+Target = Engine | RowTarget
 
 _FAR_BELOW = 700.0
 _EQUAL = 1e-9
@@ -36,7 +40,7 @@ _POWERS = (1.0, 0.8, 0.6, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0)
 
 
 def importance_draws(
-    engine: Engine, labeled: Labeled, k: int, proposals: Iterable[tuple[str, Gaussian]], n: int, rng: np.random.Generator
+    engine: Target, labeled: Labeled, k: int, proposals: Iterable[tuple[str, Gaussian]], n: int, rng: np.random.Generator
 ) -> tuple[Weighted, LogRatio, str]:
     """n draws with Pareto-smoothed weights, log Z_k with its error, and which proposal they came from."""
     tried: list[Proposal] = []
@@ -78,7 +82,7 @@ def mixture_draws(
 
 
 def _grown(
-    engine: Engine,
+    engine: Target,
     labeled: Labeled,
     k: int,
     mixture: list[Proposal],
@@ -128,7 +132,7 @@ def _matched(draws: Weighted) -> Proposal:
 
 
 def _weighted(
-    engine: Engine, labeled: Labeled, k: int, proposals: list[Proposal], n: int, rng: np.random.Generator
+    engine: Target, labeled: Labeled, k: int, proposals: list[Proposal], n: int, rng: np.random.Generator
 ) -> tuple[Weighted, LogRatio]:
     """Draws in equal parts from each proposal, weighted by p_k over the mixture's density, in random order."""
     sizes = np.full(len(proposals), n // len(proposals))
@@ -181,7 +185,7 @@ def _error(smoothed: np.ndarray) -> float:
     return float(np.sqrt(max(np.square(shares).sum() - 1 / len(shares), 0.0)))
 
 
-def log_densities(engine: Engine, labeled: Labeled, theta: np.ndarray, k: int) -> np.ndarray:
+def log_densities(engine: Target, labeled: Labeled, theta: np.ndarray, k: int) -> np.ndarray:
     """k ℓ_D + log π at θ (S, q), and Σ λ_u g_u where the engine has a pool.
 
     −∞ where it is not a number, as samplers have it: the model is not defined there, as for cutpoints that rounding made equal.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,11 +24,12 @@ from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.montecarlo.bridge import LogRatio
 from pymc_bpls.montecarlo.constants import log_normaliser, log_ratio
-from pymc_bpls.montecarlo.moves import moved
+from pymc_bpls.montecarlo.moves import STEPS, TRANSITIONS, moved, moved_by
 from pymc_bpls.montecarlo.nuts import LEAST_ESS, Draws, named_draws, sample
 from pymc_bpls.montecarlo.other_modes import unvisited_modes
 from pymc_bpls.montecarlo.pareto import GOOD_K, has_variance
 from pymc_bpls.montecarlo.psis import heavier_tails, importance_draws
+from pymc_bpls.montecarlo.row_draws import RowTarget, hamiltonian_moves
 from pymc_bpls.montecarlo.weighted import Weighted
 from pymc_bpls.text.progress import stage
 
@@ -136,7 +137,8 @@ class Psis:
         elif self.absolute:
             normaliser = sampled.log_z
         draws = sampled.draws
-        reasons += heavier_tails(engine, labeled, k, draws)
+        if RowTarget.of(engine, labeled) is None:  # else the prior is Gaussian, and no likelihood grows beyond bounds
+            reasons += heavier_tails(engine, labeled, k, draws)
         reasons += unvisited_modes(engine, labeled, k, draws)
         source = f"{self.n} draws by importance sampling"
         return Reference(draws, normaliser, {}, reasons, source, lambda: sampled.log_z, rng, sampled.proposal)
@@ -165,6 +167,9 @@ def importance_samples(
     engine: Engine, labeled: Labeled, ks: Sequence[int], n: int, rng: np.random.Generator, around: Around
 ) -> list[Sample]:
     """Draws of p_k for each k, moved where the weights of one of them may have no variance."""
+    target = RowTarget.of(engine, labeled)
+    if target is not None:
+        return _samples_in_rows(target, engine, labeled, ks, n, rng, around)
     drawn = [importance_draws(engine, labeled, k, around(engine, labeled, k), n, rng) for k in ks]
     move = any(draws.pareto_k is None or not has_variance(draws.pareto_k, n) for draws, _, _ in drawn)
     samples = []
@@ -179,6 +184,47 @@ def importance_samples(
                 reasons = [*reasons, str(error).split(". ")[0]]
         samples.append(Sample(draws, log_z, proposal, move, reasons))
     return samples
+
+
+def _samples_in_rows(
+    target: RowTarget,
+    engine: Engine,
+    labeled: Labeled,
+    ks: Sequence[int],
+    n: int,
+    rng: np.random.Generator,
+    around: Around,
+) -> list[Sample]:
+    """The same in the coordinates of D's rows, with the prior's draws beside them."""
+
+    def proposals_within(k: int) -> Iterator[tuple[str, Gaussian]]:
+        for name, q in around(engine, labeled, k):
+            own = target.within(q) if isinstance(q, Gaussian) else None
+            if own is not None:
+                yield name, own
+
+    drawn = [importance_draws(target, labeled, k, proposals_within(k), n, rng) for k in ks]
+    move = any(draws.pareto_k is None or not has_variance(draws.pareto_k, n) for draws, _, _ in drawn)
+    samples = []
+    for k, (draws, log_z, proposal) in zip(ks, drawn, strict=True):
+        reasons, points, log_weights = _bad_k(draws.pareto_k), draws.theta, draws.log_weights
+        if move:
+            transitions = partial(_move_in_rows, target, k)
+            points, unsettled = moved_by(transitions, draws, rng)
+            log_weights, reasons = np.zeros(n), reasons + unsettled
+            try:
+                log_z = log_normaliser(target, labeled, k, points[None], rng)
+            except ApproximationError as error:
+                reasons = [*reasons, str(error).split(". ")[0]]
+        in_theta = Weighted(target.theta(points, rng), log_weights, 1, draws.pareto_k)
+        samples.append(Sample(in_theta, log_z, proposal, move, reasons))
+    return samples
+
+
+def _move_in_rows(
+    target: RowTarget, k: int, points: np.ndarray, factor: np.ndarray, step: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, float]:
+    return hamiltonian_moves(target, k, points, factor, step, rng, n=TRANSITIONS, steps=STEPS)
 
 
 @dataclass(frozen=True)
