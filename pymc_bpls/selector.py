@@ -40,7 +40,7 @@ from pymc_bpls.scoring.criteria import Criterion, FitCriterion
 from pymc_bpls.scoring.engines import refuse_weight
 from pymc_bpls.scoring.exact import exact_tree, find_exact, warn_if_unreliable
 from pymc_bpls.scoring.scorer import Scorer, fit_on, label_options, score_pool, settled
-from pymc_bpls.scoring.settings import AUTO, Settings, find_settings
+from pymc_bpls.scoring.settings import AUTO, Settings, find_settings, read_name
 from pymc_bpls.selftraining.class_balance import ClassBalance, read_balance
 from pymc_bpls.selftraining.ending import Ending
 from pymc_bpls.selftraining.held_out import HeldOut
@@ -216,7 +216,8 @@ class PseudoLabelSelector(ABC):
         ----------
         criterion : str, Criterion or FitCriterion, default "ppp"
             "ppp", "ibpls", "ubpls", "marginal_likelihood", "reference", "likelihood", "probability", "variance",
-            "predictive", "entropy", "bald" or "random" (see the guide's table), or a criterion of one's own.
+            "predictive", "entropy", "bald" or "random" (see the guide's table), or a criterion of one's own. "ppp[ep]",
+            "ppp[vi]", "ppp[laplace]" and "ppp[mle]" name the approximation or expansion, too.
         approximation : {"auto", "laplace", "ep", "vi"}, default "auto"
             Laplace's method with a refit of every candidate, or one Gaussian fit that scores the whole pool ("ppp",
             "marginal_likelihood" and "predictive"): expectation propagation (rows with one linear predictor, Gaussian priors
@@ -289,6 +290,7 @@ class PseudoLabelSelector(ABC):
         check(chunk_bytes=chunk_bytes, random_seed=random_seed, candidate=candidate, other_modes=other_modes, executor=executor)
         check(**({} if top is None else {"top": top}))
         labeled, candidates = self._problem.labeled, self._problem.table.candidates
+        criterion, approximation, expansion = read_name(criterion, approximation, expansion)
         asked = replace(find_settings(criterion, approximation, expansion, labels, random_seed), told=True)
         scorer = self._scorer.with_factor(candidate)
         settings = settled(scorer, asked, labeled)
@@ -408,6 +410,7 @@ class PseudoLabelSelector(ABC):
             how |= {"class_balance": class_balance, "pseudo_weight": pseudo_weight, "replicates": replicates}
             pipelines = beside(Train(criterion, other_modes=other_modes, **how), choose)
             return self.choose(pipelines, test=test, executor=executor, random_seed=random_seed, progressbar=progressbar).noted
+        criterion, approximation, expansion = read_name(criterion, approximation, expansion)
         asked = for_runs(find_settings(criterion, approximation, expansion, labels, random_seed))
         refuse_weight(self._problem.density, self._problem.name, pseudo_weight)
         scorer, test_set = read_test(test, self._scorer.with_factor(candidate))

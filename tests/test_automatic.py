@@ -195,3 +195,22 @@ def test_where_a_mode_is_missing_vi_stands_in_for_laplace(ordered, monkeypatch):
 def test_an_audit_asks_for_a_name(logistic):
     with pytest.raises(bpls.CriterionError, match=r'"ppp\[auto\]" names no approximation. Use "ppp", "ppp\[ep\]"'):
         logistic.audit(["ppp[auto]"])
+
+
+def test_a_name_may_hold_the_approximation(logistic):
+    named, asked = logistic.score("ppp[ep]"), logistic.score(approximation="ep")
+    np.testing.assert_array_equal(named["score"], asked["score"])
+    assert (named.attrs["criterion"], named.attrs["approximation"]) == ("ppp", "ep")
+    np.testing.assert_array_equal(logistic.score("ppp[mle]")["score"], logistic.score(expansion="mle")["score"])
+    with pytest.raises(bpls.CriterionError, match=r'"ppp.ep." asks for another way than approximation="vi"'):
+        logistic.score("ppp[ep]", approximation="vi")
+
+
+def test_scores_of_a_run_say_that_they_lack_the_constant(logistic):
+    run = logistic.self_train("ppp[ep]", rounds=1, **QUIET)
+    scores = logistic.score("ppp[ep]")
+    assert "without the constant" in run["history"]["score"].attrs["description"]
+    best = scores["score"].max().item() - scores.attrs["log_normalizer"]
+    np.testing.assert_allclose(run["history"]["score"], [best], atol=1e-5)
+    by_laplace = logistic.self_train("ppp[laplace]", rounds=1, **QUIET)
+    assert "description" not in by_laplace["history"]["score"].attrs

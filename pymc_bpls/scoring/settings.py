@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -59,6 +60,31 @@ class Settings:
             return self
         rest = self.otherwise[self.otherwise.index(approximation) + 1 :]
         return replace(self, approximation=approximation, otherwise=rest)
+
+
+def read_name(criterion: Any, approximation: str = LAPLACE, expansion: str = "map") -> tuple[Any, str, str]:
+    """A criterion with its approximation and expansion, which a name such as "ppp[ep]" or "ibpls[mle]" holds itself.
+
+    Raises
+    ------
+    CriterionError
+        The name and `approximation=` ask for two of them.
+
+    Examples
+    --------
+    >>> from pymc_bpls.scoring.settings import read_name
+    >>> read_name("ppp[ep]", "auto"), read_name("ibpls[mle]", "auto")
+    (('ppp', 'ep', 'map'), ('ibpls', 'laplace', 'mle'))
+    """
+    found = re.fullmatch(r"(\w+)\[(\w+)\]", criterion) if isinstance(criterion, str) else None
+    if found is None or found[2] == "map":
+        return criterion if found is None else found[1], approximation, expansion
+    asked = (LAPLACE, "mle") if found[2] == "mle" else (found[2], "map")
+    if approximation not in (AUTO, asked[0]) or expansion not in ("map", asked[1]):
+        raise CriterionError(
+            f'"{criterion}" asks for another way than approximation="{approximation}" and expansion="{expansion}". Leave these out.'
+        )
+    return found[1], *asked
 
 
 def find_settings(

@@ -212,7 +212,7 @@ def write_run(run: SavedRun, problem: Problem, parameters: Parameters) -> xr.Dat
     theta = xr.Dataset({"mode": ("parameter", run.theta)}, coords={"parameter": list(parameters.labels)})
     groups = {
         "/": xr.Dataset(attrs={**run.settings.attrs(), "table": problem.fingerprint, **end}),
-        "/history": history_dataset(run.history, problem),
+        "/history": _described(history_dataset(run.history, problem), run.settings.approximation),
         "/curve": curve_dataset(run.history),
         "/final": parameters.named(run.theta),
         "/unconstrained": theta,
@@ -293,10 +293,18 @@ def history_dataset(history: History, problem: Problem) -> xr.Dataset:
         },
         coords={"step": np.arange(1, len(history.steps) + 1)},
     )
-    by = told["approximation"]
-    if "laplace" in by and len(set(by)) > 1:
-        dataset["score"].attrs["description"] = "by the approximation of its round: those by laplace are on another scale"
     return dataset.assign_coords(problem.table.names.coords("step", dataset["candidate"].to_numpy()))
+
+
+def _described(history: xr.Dataset, began: str) -> xr.Dataset:
+    """With what scores are, where they are not what `score` gives."""
+    by = set(history["approximation"].to_numpy().tolist()) if "approximation" in history else {began}
+    if "laplace" not in by:
+        said = "log E[p(ŷ | x, θ)], without the constant that the candidates of a round share"
+        history["score"].attrs["description"] = said
+    elif len(by) > 1:
+        history["score"].attrs["description"] = "by the approximation of its round: those by laplace are on another scale"
+    return history
 
 
 def _say_approximations(history: History, began: str) -> dict[str, str]:
