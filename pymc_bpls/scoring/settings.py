@@ -82,7 +82,8 @@ def read_name(criterion: Any, approximation: str = LAPLACE, expansion: str = "ma
     asked = (LAPLACE, "mle") if found[2] == "mle" else (found[2], "map")
     if approximation not in (AUTO, asked[0]) or expansion not in ("map", asked[1]):
         raise CriterionError(
-            f'"{criterion}" asks for another way than approximation="{approximation}" and expansion="{expansion}". Leave these out.'
+            f'"{criterion}" asks for another way than approximation="{approximation}" and expansion="{expansion}". '
+            "Leave these out."
         )
     return found[1], *asked
 
