@@ -22,15 +22,16 @@ from jax import export
 from pymc_bpls.compute.store import Store
 from pymc_bpls.lazy.rows import Container, Group
 
-_REMEMBERED = 4
+_REMEMBERED = 2
 
 
 @dataclass(frozen=True)
 class Exported:
-    """A function of arrays, serialized; `dtypes` are those of its arguments' leaves."""
+    """A function of arrays, serialized; `dtypes` are those of its arguments' leaves, `digest` says what it computes."""
 
     code: bytes
     dtypes: tuple[str, ...]
+    digest: str
 
     @cached_property
     def call(self) -> Callable[..., Any]:
@@ -44,7 +45,7 @@ class Exported:
         return jax.jit(cast)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"code": self.code, "dtypes": self.dtypes}
+        return {"code": self.code, "dtypes": self.dtypes, "digest": self.digest}
 
 
 @dataclass(frozen=True)

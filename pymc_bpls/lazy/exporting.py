@@ -44,7 +44,7 @@ def code_of(problem: Problem, engine: Engine) -> Code:
             rows = inputs.function
         digest = hashlib.sha256(problem.fingerprint.encode())
         for each in (*compiled.values(), *([rows] if isinstance(rows, Exported) else [])):
-            digest.update(each.code)
+            digest.update(each.digest.encode())
         return Code(
             key=f"{digest.hexdigest()[:16]}{'' if structure is None else '-own'}",
             rows=rows,
@@ -64,7 +64,8 @@ def _array(shape: tuple[Any, ...], dtype: Any = float) -> jax.ShapeDtypeStruct:
 
 def _export(function: Callable[..., Any], *arguments: Any) -> Exported:
     made = export.export(jax.jit(function), platforms=("cpu", "cuda"))(*arguments)
-    return Exported(bytes(made.serialize()), tuple(str(leaf.dtype) for leaf in jax.tree.leaves(arguments)))
+    digest = hashlib.sha256(made.mlir_module().encode()).hexdigest()  # the serialized code has places in source files, too
+    return Exported(bytes(made.serialize()), tuple(str(leaf.dtype) for leaf in jax.tree.leaves(arguments)), digest)
 
 
 def _exported_rows(inputs: RowInputs) -> Exported:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,8 @@ from pymc_bpls.scoring.by_fit import combined_classes, log_scale, score_by_fit
 from pymc_bpls.scoring.criteria import CRITERIA, Criterion, FitCriterion
 from pymc_bpls.scoring.results import Pairs, Values, judged, largest_error, rank_pairs
 
-_ROWS = 2**10, 2**13
+_ROWS = 2**10, 2**12
+_ROWS_OF_BLOCK = 2**12
 
 
 @dataclass(frozen=True)
@@ -127,12 +128,30 @@ class Reply:
 
 
 def score_part(scorer: PoolScorer, part: Part) -> Reply:
-    """Read, check and score a partition, and write its scores where the scorer has a store."""
+    """Read, check and score a partition, some rows at a time, and write its scores where the scorer has a store."""
     with as_worker():
-        reply = _PartScores.of(scorer, part).reply() if part.n else _nothing(scorer, part)
+        held = read_rows(part, scorer.code.containers)
+        blocks = [_BlockScores.of(scorer, part, first, held) for first in range(0, part.n, _ROWS_OF_BLOCK)]
+        reply = _reply(scorer, part, [block.scores() for block in blocks])
         if scorer.store is not None:
             scorer.store.keep(part.number, reply)
         return reply
+
+
+def _reply(scorer: PoolScorer, part: Part, found: Sequence[_Scored]) -> Reply:
+    """The best of all rows, and their statistics."""
+    if not found:
+        if scorer.store is not None:
+            scorer.store.write(part, np.empty(0), np.empty(0, dtype=np.int64))
+        return Reply(part.number, Best.none(), Statistics.none(len(scorer.present)))
+    scores, codes = (np.concatenate([getattr(each, name) for each in found]) for name in ("scores", "codes"))
+    numbers = np.setdiff1d(part.first + np.arange(part.n), scorer.left_out)
+    pairs, values = rank_pairs(scores, codes)
+    best = Best.of(values, numbers[pairs[:, 0]], pairs[:, 1], scorer.top) if scorer.top else Best.none()
+    if scorer.store is not None:
+        scorer.store.write(part, scores, codes)
+    error = max(each.error for each in found)
+    return Reply(part.number, best, Statistics.of(scores, codes, numbers, len(scorer.present), error))
 
 
 def read_chosen(code: Code, part: Part, rows: np.ndarray) -> dict[str, np.ndarray]:
@@ -141,40 +160,36 @@ def read_chosen(code: Code, part: Part, rows: np.ndarray) -> dict[str, np.ndarra
         return {name: values[rows] for name, values in read_rows(part, code.containers).items()}
 
 
-def _nothing(scorer: PoolScorer, part: Part) -> Reply:
-    if scorer.store is not None:
-        scorer.store.write(part, np.empty(0), np.empty(0, dtype=np.int64))
-    return Reply(part.number, Best.none(), Statistics.none(len(scorer.present)))
+class _Scored(NamedTuple):
+    """Scores (m,) or (m, K) of rows, NaN where there is none, their pseudo-labels (m,), and the largest error."""
+
+    scores: np.ndarray
+    codes: np.ndarray
+    error: float
 
 
 @dataclass(frozen=True)
-class _PartScores:
-    """A partition with its rows read."""
+class _BlockScores:
+    """Rows of a partition that are scored together, from number `first` of the pool on."""
 
     scorer: PoolScorer
-    part: Part
+    first: int
     predictive: PartPredictive
 
     @classmethod
-    def of(cls, scorer: PoolScorer, part: Part) -> _PartScores:
-        data = _inputs(scorer.code, part)
-        density: Any = PartDensity(scorer.code.functions, data, scorer.code.start)
+    def of(cls, scorer: PoolScorer, part: Part, start: int, held: Mapping[str, np.ndarray]) -> _BlockScores:
+        """From the rows `held` of a partition, those from place `start` on."""
+        some = [values[start : start + _ROWS_OF_BLOCK] for values in held.values()]
+        density: Any = PartDensity(scorer.code.functions, _inputs(scorer.code, part, start, some), scorer.code.start)
         engine: Any = RowEngine(density, Compiler(), conditional=scorer.conditional)
-        return cls(scorer, part, PartPredictive(engine, scorer.many, scorer.closer))
+        return cls(scorer, part.first + start, PartPredictive(engine, scorer.many, scorer.closer))
 
-    def reply(self) -> Reply:
-        """Scores of all rows, of which the best are kept."""
-        scorer, part = self.scorer, self.part
-        kept = np.setdiff1d(np.arange(part.n), scorer.left_out - part.first)
-        scores, codes, error = self._scores(kept)
-        pairs, values = rank_pairs(scores, codes)
-        best = Best.of(values, part.first + kept[pairs[:, 0]], pairs[:, 1], scorer.top) if scorer.top else Best.none()
-        if scorer.store is not None:
-            scorer.store.write(part, scores, codes)
-        return Reply(part.number, best, Statistics.of(scores, codes, part.first, len(scorer.present), error))
+    def scores(self) -> _Scored:
+        """Of the rows that are candidates."""
+        rows = np.arange(len(self.predictive.density.data[0]))
+        return self._scores(np.setdiff1d(rows, self.scorer.left_out - self.first))
 
-    def _scores(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-        """Scores (m,) or (m, K) of rows, NaN where there is none, their pseudo-labels (m,), and the largest error."""
+    def _scores(self, positions: np.ndarray) -> _Scored:
         scorer = self.scorer
         criterion = CRITERIA[scorer.criterion] if isinstance(scorer.criterion, str) else scorer.criterion
         options = read_options(scorer.rule, positions, self._log_probabilities(positions), scorer.present)
@@ -184,7 +199,7 @@ class _PartScores:
             to_log = log_scale(criterion, by_laplace=scorer.averaging is None)
             result, weighing = combined_classes(result, options.weigh, to_log)
         usable, codes = judged(result, options, weighing)
-        return np.where(usable, result["score"], np.nan), codes, float(result.attrs.get("score_error", 0.0))
+        return _Scored(np.where(usable, result["score"], np.nan), codes, float(result.attrs.get("score_error", 0.0)))
 
     def _values(self, criterion: Criterion | FitCriterion, pairs: Pairs) -> Values:
         scorer = self.scorer
@@ -230,20 +245,20 @@ class _PartScores:
                 f"{state['bit_generator']} cannot be moved ahead to the random numbers of a partition. Give a whole number in "
                 "random_seed=."
             )
-        ahead = self.part.first - int(np.searchsorted(self.scorer.left_out, self.part.first))
+        ahead = self.first - int(np.searchsorted(self.scorer.left_out, self.first))
         bits.advance(ahead * (pairs.codes.size // max(1, pairs.shape[0])))
         return np.random.Generator(bits)
 
 
-def _inputs(code: Code, part: Part) -> tuple[np.ndarray, ...]:
-    """The row inputs of a partition, the place of each row first, checked."""
-    held = list(read_rows(part, code.containers).values())
+def _inputs(code: Code, part: Part, start: int, held: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """The row inputs of rows of a partition, the place of each row first, checked; `held` are their containers."""
+    n = len(held[0])
 
     def some(rows: np.ndarray) -> Sequence[np.ndarray]:
         return [np.asarray(values) for values in code.inputs_of(*(values[rows] for values in held))]
 
-    values = map_rows(some, part.n, _ROWS)
+    values = map_rows(some, n, _ROWS)
     count = len(values) - len(code.groups)
-    check_leaves(part, dict(enumerate(values[:count])))
-    check_groups(part, code.groups, values[count:])
-    return (np.arange(part.n), *values[:count])
+    check_leaves(part, start, dict(enumerate(values[:count])))
+    check_groups(part, start, code.groups, values[count:])
+    return (np.arange(n), *values[:count])

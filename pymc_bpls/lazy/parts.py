@@ -45,9 +45,9 @@ class GraphPart(Part):
 
     def read(self) -> Mapping[str, Any]:
         """By Dask's own scheduler for one thread: a worker may not wait for other workers."""
-        import dask
+        from dask.core import get
 
         wanted = list(dict.fromkeys(self.keys.values()))
-        values = dict(zip(wanted, dask.get(dict(self.graph), wanted), strict=True))
+        values = dict(zip(wanted, get(dict(self.graph), wanted), strict=True))
         rows = {name: values[key] for name, key in self.keys.items()}
         return {name: held[self.columns[name]] if name in self.columns else held for name, held in rows.items()}

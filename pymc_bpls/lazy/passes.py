@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError
 from dataclasses import dataclass
+from time import sleep
 from typing import Any, TypeVar
 
 from pymc_bpls.compute.threads import Executor, side_by_side_threads
@@ -19,7 +20,7 @@ from pymc_bpls.lazy.parts import Part
 
 _A_WORKER = 4
 _UNKNOWN = 16
-_SENT = 3
+_SENT, _WAIT = 5, 2.0
 _Result = TypeVar("_Result")
 
 
@@ -83,7 +84,14 @@ class _OnDask:
         self._send()
 
     def _send(self) -> None:
-        self.sent = self.client.scatter(self.shared, broadcast=True, hash=False)
+        for left in reversed(range(_SENT)):
+            try:
+                self.sent = self.client.scatter(self.shared, broadcast=True, hash=False)
+                return
+            except (TimeoutError, ValueError):  # no worker is running at the moment: they start again, or wait for memory
+                if not left:
+                    raise
+                sleep(_WAIT)
 
     def submit(self, function: Callable[..., Any], part: Part) -> Any:
         return self.client.submit(function, self.sent, part, pure=False)

@@ -90,8 +90,8 @@ def _places(part: Part, rows: np.ndarray) -> str:
     return f"rows {rows[:_SHOWN].tolist()}{more} (of the pool: {(part.first + rows[:_SHOWN]).tolist()})"
 
 
-def check_groups(part: Part, groups: Sequence[Group], indices: Sequence[np.ndarray]) -> None:
-    """Refuse an index that points at no level.
+def check_groups(part: Part, start: int, groups: Sequence[Group], indices: Sequence[np.ndarray]) -> None:
+    """Refuse an index that points at no level, in rows from place `start` of the partition on.
 
     Raises
     ------
@@ -102,18 +102,18 @@ def check_groups(part: Part, groups: Sequence[Group], indices: Sequence[np.ndarr
         outside = (values < 0) | (values >= group.size)
         if outside.any():
             strange = np.unique(values[outside])[:_SHOWN].tolist()
-            rows = np.flatnonzero(outside.reshape(len(outside), -1).any(axis=1))
+            rows = start + np.flatnonzero(outside.reshape(len(outside), -1).any(axis=1))
             raise RowError(
                 f"Partition {part.number} of the pool: {group.name} holds {strange} in {_places(part, rows)}, outside its "
                 f"{group.size} levels ({group.levels}). Give such a group a level of its own, or leave these rows out."
             )
 
 
-def check_leaves(part: Part, leaves: Mapping[int, np.ndarray]) -> None:
+def check_leaves(part: Part, start: int, leaves: Mapping[int, np.ndarray]) -> None:
     """Refuse rows from which the model computes what is not finite."""
     for number, values in leaves.items():
         if values.dtype.kind == "f" and not np.isfinite(values).all():
-            rows = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
+            rows = start + np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
             raise RowError(
                 f"Partition {part.number} of the pool: what the model computes of the data (array {number}, of shape "
                 f"{values.shape}) is not finite in {_places(part, rows)}. Drop these rows, or change the transformation."

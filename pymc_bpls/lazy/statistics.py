@@ -104,8 +104,8 @@ class Statistics:
         return cls(0, np.zeros(n_classes, dtype=np.int64), Histogram.of(np.empty(0)))
 
     @classmethod
-    def of(cls, scores: np.ndarray, codes: np.ndarray, first: int, n_classes: int, error: float) -> Statistics:
-        """Of rows number `first`, … with scores (n,) or (n, K), NaN where there is none, and pseudo-labels (n,)."""
+    def of(cls, scores: np.ndarray, codes: np.ndarray, numbers: np.ndarray, n_classes: int, error: float) -> Statistics:
+        """Of rows by their `numbers` with scores (n,) or (n, K), NaN where there is none, and pseudo-labels (n,)."""
         each = scores.reshape(len(scores), -1)
         lost, impossible = (np.flatnonzero(rows) for rows in (np.isnan(each).any(axis=1), np.isneginf(each).any(axis=1)))
         return cls(
@@ -113,9 +113,9 @@ class Statistics:
             np.bincount(codes, minlength=n_classes),
             Histogram.of(each[np.isfinite(each)]),
             len(lost),
-            first + int(lost[0]) if len(lost) else -1,
+            int(numbers[lost[0]]) if len(lost) else -1,
             len(impossible),
-            first + int(impossible[0]) if len(impossible) else -1,
+            int(numbers[impossible[0]]) if len(impossible) else -1,
             error,
         )
 
