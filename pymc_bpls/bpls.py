@@ -54,9 +54,12 @@ class BPLS(PseudoLabelSelector):
         since Bambi wants a valid label everywhere.
     target : str or variable, optional
         The observed variable that holds the labels, needed where there are several; the others stay part of the density.
-    pool : mapping of str to array_like, optional
+    pool : mapping of str to array_like, or a lazy pool, optional
         New, unlabeled rows for each `pm.Data` container with a value a row, for a model declared on labeled rows only.
         Columns of a DataFrame are matched by name where the model's coords name them; rows are matched by position.
+        Or a pool that is read by partitions, whose containers are Dask's arrays or frames, or variables of a lazily opened
+        Dataset; a frame of Dask with all columns; or an iterable that gives such mappings of arrays each time anew, with their
+        `lengths` as an attribute. The table then holds labeled rows alone.
     unlabeled : int, mask of bool, positions, or names of the index, default −1
         The label that marks a candidate, or which rows are candidates, whatever their labels. Rows neither labeled nor
         candidates are held out. Whole numbers are positions, a pandas Index always is names.

@@ -243,6 +243,13 @@ class PseudoLabelSelector(ABC):
             For `criterion="random"`.
         chunk_bytes : int, optional
             Memory for the refits that are done together, 256 MiB by default.
+        top : int, optional
+            For lazy pools: the best so many candidates (or pairs with a class, with `labels="all"`) are returned.
+        to : str or path, optional
+            For lazy pools: where all scores are written, as zarr or parquet by its ending. The same call goes on with what an
+            interrupted one left.
+        executor : optional
+            What runs the partitions of a lazy pool: anything with `submit`, as a Dask client; threads by default.
         other_modes : bool, default True
             Whether to look for other modes of the posterior, once a model, and warn where they hold mass. That costs no more
             than the fit of D, or a second, and nothing where the log-posterior is concave; attrs say what was found.
@@ -252,7 +259,9 @@ class PseudoLabelSelector(ABC):
         Returns
         -------
         xarray.Dataset
-            Over `candidate` (row position; and `label` with `labels="all"`): `score`, `pseudo_label`; for refitted
+            Of a lazy pool the best over `candidate`, or all of the store, lazily, with `rows_by_label` over `class` and the
+            `histogram` of all scores over `bin`; attrs count rows without a score and name the first. Else over
+            `candidate` (row position; and `label` with `labels="all"`): `score`, `pseudo_label`; for refitted
             criteria their terms and `converged`; under proper priors `log_ppp` (k = 2) or `log_evidence` (k = 1), and with
             `labels="all"` the `class_sum_error` of log PPP: log Σ_y PPP(i, y) minus log Z_2/Z_1, both by Laplace's method. It
             is 0 for the exact values, since p(y|x,θ) adds up to 1 over the classes (p(x,y|θ) does not, and there is none under
@@ -365,6 +374,8 @@ class PseudoLabelSelector(ABC):
             True returns this run only where `BPLS.choose` finds that labeled rows prove it better than the supervised model,
             which is returned otherwise, as a run without rounds. A mapping of further pipelines, as `BPLS.choose` takes them,
             competes too, and what is chosen is returned. attrs say which (`choice`) and why (`choice_verdict`).
+        executor : optional
+            For a lazy pool, as in `score`; a round is a pass over it.
         random_seed : int or numpy Generator, optional
             For `criterion="random"`, labels that are drawn, and rows that a stop rule draws to hold them out.
         other_modes : bool, default True
@@ -482,6 +493,8 @@ class PseudoLabelSelector(ABC):
             As in `self_train`. Rules are not kept: give them again. The rows that one of them held out are.
         test : tuple, optional
             Test rows of the table are kept; new rows have to be given again.
+        executor : optional
+            As in `self_train`.
         random_seed : int or numpy Generator, optional
             By default random numbers go on where the run left them.
         progressbar : bool, default True
