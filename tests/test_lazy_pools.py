@@ -354,6 +354,24 @@ def test_pools_that_do_not_fit_the_model_are_refused(data, in_memory):
         bpls.BPLS(without_data, pool={"X": rows})
 
 
+@pytest.mark.slow
+def test_a_hierarchy_that_ep_takes_by_a_mixture_is_scored_by_vi(data):
+    X, group, y = data
+    with pm.Model() as hierarchy:
+        x, g = pm.Data("X", X[:N]), pm.Data("g", group[:N].astype("int32"))
+        effect = pm.HalfNormal("scale", 1) * pm.Normal("z", 0, 1, shape=3)
+        pm.Bernoulli("label", logit_p=x @ pm.Normal("b", 0, 1, shape=Q) + effect[g], observed=y[:N])
+    pls = bpls.BPLS(hierarchy, pool={"X": da.from_array(X[N:], chunks=(200, Q)), "g": da.from_array(group[N:], chunks=200)})
+    with pytest.raises(bpls.ApproximationError, match='Use approximation="vi"'):
+        pls.score("ppp", approximation="ep", top=5, **QUIET)
+    with pytest.warns(bpls.BPLSWarning, match='by "vi" in place of "ep"'):
+        found = pls.score("ppp", top=5, other_modes=False, **QUIET)
+    scores = bpls.BPLS(hierarchy, pool={"X": X[N:], "g": group[N:]}).score(
+        "ppp", approximation="vi", other_modes=False, **QUIET
+    )
+    _same(found, scores, 5)
+
+
 def test_replies_are_small(lazy):
     replies = []
     original = scoring.over_parts

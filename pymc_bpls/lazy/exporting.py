@@ -20,7 +20,7 @@ from pymc_bpls.lazy.row_graph import RowInputs, row_inputs
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.text.progress import stage
 
-_NORMALISED = ({"normalised": False}, {"normalised": True})
+_AVERAGED = tuple({"of": of} for of in (predictive.LIKELIHOOD, predictive.PROBABILITY, predictive.SURPRISE))
 
 
 def code_of(problem: Problem, engine: Engine) -> Code:
@@ -89,14 +89,14 @@ def _exported_kernels(engine: Engine) -> dict[Any, Exported]:
     affine = structure.affine_map
     if affine is None:
         over = _array((*draws, density.dimension))
-        wanted += [(predictive.mean_liks_over_draws, static, (over, rows)) for static in _NORMALISED]
+        wanted += [(predictive.mean_liks_over_draws, static, (over, rows)) for static in _AVERAGED]
     else:
         p, own = affine.size, tuple(rows[i] for i in affine.inputs)
         eta = _array((n, p))
         wanted += [(kernels.design, {}, (theta, rows)), (kernels.log_lik_at, {}, (eta, codes, *own))]
         wanted += [(kernels.derivatives_at, {}, (eta, codes, *own))]
         moments = (_array((*draws, p)), eta, _array((n, p, p)), *own)
-        wanted += [(predictive.mean_liks_over_predictors, static, moments) for static in _NORMALISED if p > 1]
+        wanted += [(predictive.mean_liks_over_predictors, static, moments) for static in _AVERAGED if p > 1]
     return {
         (kernel, tuple(sorted(static.items()))): _export(partial(kernel, structure, **static), *arguments)
         for kernel, static, arguments in wanted

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.approximations.mixture import Mixture
 from pymc_bpls.compute.threads import Executor
 from pymc_bpls.engine.modes.mode import Mode
@@ -162,7 +161,12 @@ def _predicted_by(scorer: ModelScorer, fit: ModelFit) -> Averaging | None:
     return None if scorer.predictor == MAP else _averaging(fit.gaussian(scorer.predictor))
 
 
-def _averaging(gaussian: Gaussian | Mixture, constant: float = 0.0) -> Averaging:
+def _averaging(gaussian: Any, constant: float = 0.0) -> Averaging:
+    if isinstance(gaussian, Mixture):
+        raise ApproximationError(
+            "EP integrates the scales of this hierarchy out by a mixture, by which partitions of a lazy pool are not scored. "
+            'Use approximation="vi".'
+        )
     if isinstance(gaussian, Mixture):
         raise ApproximationError(
             "Scales of a hierarchy are not integrated out over a lazy pool. "

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +17,9 @@ from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.engine.newton import kernels
 from pymc_bpls.engine.rows.affine_rows import AffineRows
 from pymc_bpls.engine.rows.conditional_rows import ConditionalRows
-from pymc_bpls.model.density import Density
+
+if TYPE_CHECKING:
+    from pymc_bpls.model.density import Density
 
 MOST_FIXED = 5
 _ROWS, _POINTS = 32, 3
