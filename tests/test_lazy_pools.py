@@ -112,6 +112,7 @@ def test_the_best_pairs_are_those_in_memory(in_memory, lazy):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:k-hat of the shared constant")
 def test_a_model_of_several_predictors_and_one_of_none_are_scored_alike(data):
     X, _, y = data
     with pm.Model() as network:
@@ -355,6 +356,7 @@ def test_pools_that_do_not_fit_the_model_are_refused(data, in_memory):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:k-hat of the shared constant")
 def test_a_hierarchy_that_ep_takes_by_a_mixture_is_scored_by_vi(data):
     X, group, y = data
     with pm.Model() as hierarchy:
