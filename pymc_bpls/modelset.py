@@ -27,10 +27,10 @@ from pymc_bpls.text.summary import Summary
 class ModelSet(PseudoLabelSelector):
     """Models on the same table, or priors of one model, that select pseudo-labels together (Supplement E).
 
-    `score`, `self_train`, `resume`, `exact`, `audit` and `audit_along` are those of `BPLS`, on absolute values: `criterion` is
-    "ppp" or "marginal_likelihood". Label rules apply within each member, the model rule to what they give. Pseudo-labels and
-    predictions come from one member. Scores hold each member's values over `member`, so that a frame of them has a row for each
-    member: `scores.drop_dims("member").to_dataframe()` has one for each candidate.
+    `score`, `self_train`, `choose`, `resume`, `exact`, `audit` and `audit_along` are those of `BPLS`, on absolute values:
+    `criterion` is "ppp" or "marginal_likelihood". Label rules apply within each member, the model rule to what they give.
+    Pseudo-labels and predictions come from one member. Scores hold each member's values over `member`, so that a frame of them
+    has a row for each member: `scores.drop_dims("member").to_dataframe()` has one for each candidate.
 
     Parameters
     ----------

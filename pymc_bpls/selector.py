@@ -874,7 +874,7 @@ class PseudoLabelSelector(ABC):
         Raises
         ------
         CriterionError
-            A pipeline, the loss or the guarantee is none, or bets are asked for by a loss without a bound.
+            A pipeline, the loss or the guarantee is none, bets are asked for by a loss without a bound, or the pool is lazy.
 
         See Also
         --------
@@ -902,8 +902,8 @@ class PseudoLabelSelector(ABC):
         >>> choice.name, choice.table.index.tolist()
         ('supervised', ['supervised', 'probability'])
         """
-        check(random_seed=random_seed)
-        check(executor=executor)
+        check(random_seed=random_seed, executor=executor)
+        self._needs_rows_in_memory()
         trial = Trial.read(self._problem, loss, folds, repeats, alpha, guarantee, groups)
         named = read_pipelines(pipelines, self)
         _, test_set = read_test(test, self._scorer)
@@ -942,12 +942,15 @@ class PseudoLabelSelector(ABC):
         hiding._problem = hiding._scorer.problem
         return hiding
 
-    def _needs_candidates(self) -> None:
+    def _needs_rows_in_memory(self) -> None:
         if self._lazy is not None:
             raise CriterionError(
                 "The pool is lazy, and this needs all of its rows at once. Take the best rows by score(top=...), and give them "
                 "as the pool of another BPLS."
             )
+
+    def _needs_candidates(self) -> None:
+        self._needs_rows_in_memory()
         if not len(self._problem.table.candidates):
             raise RowError(f'"{self._problem.name}" has no candidate. Mark unlabeled rows with -1, or give pool=.')
 

@@ -413,6 +413,17 @@ def test_refusals(small, options, error, words):
         small.choose(**{"pipelines": TRAIN, "folds": 2, "repeats": 1, **options}, **QUIET)
 
 
+def test_a_lazy_pool_is_refused(table):
+    dask = pytest.importorskip("dask.array")
+    X, _, truth = table
+    with pm.Model() as model:
+        data = pm.Data("X", X)
+        pm.Bernoulli("label", logit_p=data @ pm.Normal("b", 0, 2.5, shape=2), observed=truth)
+    lazy = bpls.BPLS(model, pool={"X": dask.from_array(X, chunks=(13, 2))})
+    with pytest.raises(bpls.CriterionError, match="The pool is lazy, and this needs all of its rows at once"):
+        lazy.self_train("probability", choose=True, **QUIET)
+
+
 def test_more_refusals(small, table, sim1_informed):
     with pytest.raises(bpls.CriterionError, match=r"Train\(test=…\) is for choose to say"):
         bpls.Train(test=1)
