@@ -8,21 +8,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 import reference
-from scipy.special import log_expit
+from scipy.special import expit, log_expit
+from scipy.stats import entropy
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.selftraining.held_out import HeldOut
 from validation.paper import __main__ as command
 from validation.paper import methods, original
+from validation.paper.curves import divergence
 from validation.paper.glm import fit
-from validation.paper.original import Original, Round
+from validation.paper.original import SELECTIONS, Original, Round
 from validation.paper.repetition import repeat, separated
 from validation.paper.settings import (
     CODE,
     CURVED,
     EP,
     GLM,
+    GLM_LIKELIHOOD,
     GLM_PROBABILITY,
     GLM_RANDOM,
     GLM_VARIANCE,
@@ -170,6 +174,25 @@ def test_left_out_scores_are_those_of_refits():
     mode = declared.scorer.fit(split.labeled).mode
     assert methods.left_out_score(mode, rows, y) == pytest.approx(np.mean(exact), abs=0.01)
     assert abs(log_expit((2 * y - 1) * (rows @ mode.theta)).mean() - np.mean(exact)) > 0.03
+
+
+def test_selection_by_the_likelihood_takes_the_candidate_that_leaves_the_greatest_one():
+    rng = np.random.default_rng(2)
+    X = np.column_stack([np.ones(48), rng.normal(size=(48, 3))])
+    y = (X[:, 1] + rng.logistic(size=48) > 0).astype(int)
+    at = Round(0, X[:40], y[:40], fit(X[:40], y[:40]), X[40:], y[40:])
+    log_lik = []
+    for x, code in zip(at.candidates, at.codes, strict=True):
+        rows, labels = np.vstack([at.X, x]), np.append(at.y, code)
+        p = LogisticRegression(C=1e9, fit_intercept=False, tol=1e-10, max_iter=1000).fit(rows, labels).predict_proba(rows)
+        log_lik.append(-log_loss(labels, p, normalize=False))
+    assert SELECTIONS[GLM_LIKELIHOOD](at) == int(np.argmax(log_lik)) != 0
+
+
+def test_divergence_is_that_of_scipy():
+    before, after = np.random.default_rng(1).normal(0, 3, size=(2, 50))
+    p, q = (np.column_stack([1 - expit(logit), expit(logit)]) for logit in (before, after))
+    assert divergence(before, after) == pytest.approx(entropy(p, q, axis=1).mean())
 
 
 def test_separation():

@@ -16,10 +16,14 @@ from validation.paper.settings import (
     CURVED,
     EP,
     GLM,
+    GLM_LIKELIHOOD,
     GLM_PROBABILITY,
     GLM_RANDOM,
+    GLM_SUPERVISED,
     GRID,
     INFORMATIVE,
+    LIKELIHOOD,
+    NO_PRIOR,
     ORIGINAL,
     PROBABILITY,
     QUICK,
@@ -27,13 +31,20 @@ from validation.paper.settings import (
     REAL,
     SETTINGS,
     SPLINE,
+    SUPERVISED,
     TABLE_1,
+    TRUTH,
+    TWENTY,
+    VARIANCE,
     WEAK,
+    WINNERS,
+    WITHOUT_PRIOR,
     Setting,
 )
-from validation.paper.summary import ALONG, FINAL, ORACLE, ORACLE_FRESH, STOPPED, SUPERVISED, Summary, pooled
+from validation.paper.summary import ALONG, FINAL, ORACLE, ORACLE_FRESH, STOPPED, Summary, enough, joined, pooled
 from validation.paper.tables import columns, load
 from validation.paper.verdicts import NOT, SUPPORTED, UNDECIDED, Comparison, all_above, all_small, some_above
+from validation.paper.winners import AGREES, CANNOT_TELL, CONTRADICTS, counted, judge, matches, no_lead
 from validation.study.intervals import Interval
 
 CARS = Setting("cars", 32)
@@ -59,6 +70,8 @@ def fake(setting, number, gains):
         best = [m, right.max(), fresh.max()]
         runs[method] = {"right": right.tolist(), "fresh": fresh.tolist() if setting.features else None, "best": best, "true": m}
         runs[method] |= {"mean": [right.mean(), fresh.mean()], "stop": [0, right[0], fresh[0]], "log_score": [-1.0, -1.0]}
+        runs[method] |= {"moved": [np.abs(each - each[0]).mean() for each in (right, fresh)]}
+        runs[method] |= {"alike": [1 - abs(end) / 100] * 3, "divergence": [abs(end) / 100] * 3}
     values = {"infinite": 90, "finite": 9, "failed": 1, "first": m, "since": 0}
     return {"separated": True, "runs": runs} | ({"values": values} if ORIGINAL in setting.methods else {})
 
@@ -80,26 +93,115 @@ def test_measures_of_known_numbers():
     assert summary.original == pytest.approx({"values": 600, "infinite": 90, "failed": 1, "first": 100, "since": 1})
 
 
-def test_pooled_differences_are_means_of_settings_in_every_repetition():
+def test_pooled_differences_weigh_settings_alike_and_those_on_the_same_rows_share_their_splits():
     held = list(summaries({EP: 4.0}, TABLE_1[:2]).values())
-    each = np.mean([one.values(EP, FINAL) - one.values(SUPERVISED, FINAL) for one in held], axis=0)
-    found = pooled(held, EP, SUPERVISED)
+    gaps = [one.values(EP, FINAL) - one.values(SUPERVISED, FINAL) for one in held]
+    found, expected = pooled(held, EP, SUPERVISED), Interval.of_groups(gaps, [1, 1])
+    assert (found.mean, found.half) == pytest.approx((expected.mean, expected.half))
+    # two priors on the same rows are one group
+    same = list(summaries({EP: 4.0}, INFORMATIVE[:2]).values())
+    each = np.mean([one.values(EP, FINAL) - one.values(SUPERVISED, FINAL) for one in same], axis=0)
+    found = pooled(same, EP, SUPERVISED)
     assert (found.mean, found.half) == pytest.approx((Interval.of(each).mean, Interval.of(each).half))
+
+
+NAMES = ["H1a", "H1b", "H2a (accuracy)", "H2a (classes)", "H2a (KL)", "H2b"]
+NAMES += ["H3 (rivals without the prior)", "H3 (rivals with the same prior)", "Table 1"]
+NAMES += ["EEG", "sonar", "cars", "banknote", "breast cancer", "mushrooms", "ionosphere", "abalone"]
+S, N, U = SUPPORTED, NOT, UNDECIDED
 
 
 @pytest.mark.parametrize(
     ("gains", "verdicts"),
     [
-        ({EP: 5.0}, [SUPPORTED, UNDECIDED, SUPPORTED, SUPPORTED, SUPPORTED, SUPPORTED]),
-        ({PROBABILITY: 5.0}, [NOT, UNDECIDED, SUPPORTED, NOT, NOT, NOT]),
-        ({"likelihood": 5.0}, [NOT, UNDECIDED, NOT, NOT, NOT, NOT]),
+        # no supervised model is good in these records, so that nothing speaks for or against H1b
+        ({EP: 5.0}, [S, U, U, U, U, S, S, S, S, S, S, S, N, N, N, N, N]),
+        ({PROBABILITY: 5.0}, [N, U, U, U, U, S, N, N, N, N, N, N, S, S, N, N, N]),
+        ({LIKELIHOOD: 5.0}, [N, U, N, N, N, N, N, N, N, N, N, N, N, N, S, S, N]),
+        # the likelihood stays where it is, and all others move
+        ({EP: 3.0, VARIANCE: -3.0, PROBABILITY: 3.0}, [N, U, S, S, S, S, S, N, N, N, N, N, N, N, S, S, N]),
+        # with a prior PPP gains nothing on its own kind, but everything on models without one
+        ({name: -5.0 for name in WITHOUT_PRIOR}, [N, U, U, U, U, S, S, N, N, N, N, N, N, N, S, S, S]),
     ],
 )
 def test_verdicts_follow_the_numbers(gains, verdicts):
     held = summaries(gains)
-    main = [held[each.key] for each in (*TABLE_1, *REAL, *GRID)]
-    # no supervised model is good in these records, so that nothing speaks for or against H1b
-    assert [each.verdict.word for each in hypotheses(held, main)] == verdicts
+    found = hypotheses(held, [held[each.key] for each in (*TABLE_1, *TWENTY, *REAL, *GRID)])
+    assert {each.name: each.verdict.word for each in found} == dict(zip(NAMES, verdicts, strict=True))
+
+
+def test_models_without_a_prior_stand_beside_those_with_one_on_the_same_splits():
+    prior, none = TRUTH[0], NO_PRIOR[0]
+    one, other = (
+        Summary(each, {k: fake(each, k, {EP: 2.0}) for k in numbers})
+        for each, numbers in ((prior, (0, 1, 2)), (none, (1, 2, 5)))
+    )
+    both = joined(one, other)
+    assert list(both.records) == [1, 2] and both.has(EP, GLM_LIKELIHOOD, SUPERVISED, GLM_SUPERVISED)
+    assert both.difference(EP, GLM_LIKELIHOOD).mean == pytest.approx(2)
+    assert (prior.n, prior.unlabeled, prior.basis) == (none.n, none.unlabeled, none.basis)
+
+
+def gap(low, high):
+    """An interval at the table's level, and half as wide again at the corrected one."""
+    mean, half = (low + high) / 2, (high - low) / 2
+    return tuple(Interval(*map(np.array, (mean, width, half / 2))) for width in (half, 1.5 * half))
+
+
+BOTH = {(EP, VARIANCE): (1, 2), (PROBABILITY, VARIANCE): (1, 2)}
+
+
+@pytest.mark.parametrize(
+    ("printed", "gaps", "word"),
+    [
+        ([EP], {(EP, PROBABILITY): (0.1, 3), (EP, VARIANCE): (1, 2)}, AGREES),
+        ([EP], {(EP, PROBABILITY): (-0.1, 3), (EP, VARIANCE): (1, 2)}, CANNOT_TELL),
+        # that another method is ahead has to be clear after correction for the number of rivals
+        ([EP], {(EP, PROBABILITY): (-3, -0.1), (EP, VARIANCE): (1, 2)}, CANNOT_TELL),
+        ([EP], {(EP, PROBABILITY): (-3, -1), (EP, VARIANCE): (1, 2)}, CONTRADICTS),
+        # two winners: both above the others, and near each other
+        ([EP, PROBABILITY], BOTH | {(EP, PROBABILITY): (-0.4, 0.4)}, AGREES),
+        ([EP, PROBABILITY], BOTH | {(EP, PROBABILITY): (-2, 2)}, CANNOT_TELL),
+        ([EP, PROBABILITY], BOTH | {(EP, PROBABILITY): (2, 3)}, CONTRADICTS),
+        ([EP, PROBABILITY], BOTH | {(PROBABILITY, VARIANCE): (-4, -3), (EP, PROBABILITY): (0, 0)}, CONTRADICTS),
+    ],
+)
+def test_printed_winners_on_known_intervals(printed, gaps, word):
+    assert judge(printed, {pair: gap(*ends) for pair, ends in gaps.items()}) == word
+
+
+def test_the_twenty_settings_are_those_of_the_supplement_and_their_words_follow_the_numbers():
+    assert len(WINNERS) == len(TWENTY) == 20 and {(each.n, each.features) for each in TWENTY} == set(WINNERS)
+    assert len({each.key for each in (*TWENTY, *GRID, *TABLE_1)}) == 20 + len(GRID) + len(TABLE_1)
+    ahead = matches(summaries({EP: 5.0}, (*TABLE_1, *TWENTY)))
+    words = {(end.summary.setting.n, end.summary.setting.features): (one.word, end.word) for one, end in ahead["text"]}
+    assert words[60, 60] == (AGREES, AGREES) and words[100, 60] == (AGREES, CONTRADICTS)
+    assert words[1000, 60] == words[1000, 10] == (CONTRADICTS, CONTRADICTS)
+    # two winners that are 5 points apart
+    assert words[300, 10] == (CONTRADICTS, CONTRADICTS)
+    assert [one.word for one, _ in ahead["code"]] == [AGREES, AGREES, AGREES, CONTRADICTS]
+    assert counted([end for _, end in ahead["code"]]) == {AGREES: 2, CONTRADICTS: 2, CANNOT_TELL: 0}
+    none = matches(summaries({}, (*TABLE_1, *TWENTY)))
+    assert counted([one for one, _ in none["text"]]) == {AGREES: 0, CONTRADICTS: 0, CANNOT_TELL: 20}
+    assert no_lead([one for one, _ in none["text"]]) == 20 and no_lead([one for one, _ in ahead["text"]]) == 0
+
+
+def test_independent_groups_have_welchs_interval():
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(1, 1, size=12), rng.normal(-2, 4, size=7)
+    welch = stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.9)
+    found = Interval.of_groups([a, -b], [1, 1], 0.9)
+    assert (2 * found.low, 2 * found.high) == pytest.approx((welch.low, welch.high))
+    assert Interval.of_groups([a, b], [3, 1]).mean == pytest.approx((3 * a.mean() + b.mean()) / 4)
+    one = Interval.of_groups([a], [1])
+    assert (one.low, one.high) == pytest.approx((Interval.of(a).low, Interval.of(a).high))
+    assert np.isnan(Interval.of_groups([a, b[:1]], [1, 1]).half)
+
+
+def test_settings_of_few_repetitions_wait_where_others_have_more():
+    many = summaries({}, TABLE_1[:2], 6)
+    few = summaries({}, TABLE_1[2:3], 4)
+    assert list(enough(many | few)) == list(many) and list(enough(few)) == list(few) and enough({}) == {}
 
 
 def between(low, high):
@@ -137,10 +239,11 @@ def test_verdicts_on_known_intervals(judge, intervals, word, against):
 
 def test_a_verdict_by_another_approximation_is_on_the_settings_that_have_both():
     held = summaries({EP: 0.0, "ppp": 5.0})
-    main = [held[each.key] for each in (*TABLE_1, *REAL, *GRID)]
-    h1a, _, _, h2b, h3, _ = hypotheses(held, main)
+    main = [held[each.key] for each in (*TABLE_1, *TWENTY, *REAL, *GRID)]
+    h1a, _, h2a, *_ = found = hypotheses(held, main)
+    h3 = next(each for each in found if each.name == "H3 (rivals with the same prior)")
     assert [h1a.by(method, FINAL, EP, "ppp").word for method in (EP, "ppp")] == [NOT, SUPPORTED]
-    assert h2b.by(EP, ALONG).word == h2b.verdict.word and h3.by("ppp", FINAL, EP, "ppp") is None
+    assert h2a.by(EP, ALONG).word == h2a.verdict.word and h3.by("ppp", FINAL, EP, "ppp") is None
     assert len([each for each in h1a.summaries if each.has("ppp")]) < len(h1a.summaries)
 
 
@@ -156,7 +259,8 @@ def test_the_report_says_what_the_records_hold(tmp_path):
     drawn = {each.key: held[each.key] for each in (TABLE_1[0], REAL[1])}
     write(held, tmp_path / "paper.md", figures(drawn, tmp_path))
     text = (tmp_path / "paper.md").read_text()
-    assert not re.search(r"\bnan\b", text) and "supported: H1a, H2a, H2b, H3, Table 1" in text
+    supported = "H1a, H2b, H3 (rivals without the prior), H3 (rivals with the same prior), Table 1, EEG, sonar, cars"
+    assert not re.search(r"\bnan\b", text) and f"supported: {supported}" in text
     tables = [part for part in text.split("\n\n") if part.startswith("| setting ")]
     assert len(tables) > 10 and all("| R |" in part.splitlines()[0] for part in tables)
     assert f"| {REAL[1].title} | 5 | 5 of 5 | 7 of 140 | 500 | 90.0 | 1.0 | 100.0 | 3.9 | 1 of 140 |" in text

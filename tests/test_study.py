@@ -4,17 +4,15 @@ import os
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from validation.paper import __main__ as command
-from validation.paper.settings import (
-    QUICK,
-    SETTINGS,
-    Setting,
-)
+from validation.paper.settings import CORE, QUICK, REAL, SETTINGS, Setting
 from validation.paper.store import protocol
+from validation.study.compute import fill
 from validation.study.store import ResultsError, Store
 
 CARS = Setting("cars", 32)
@@ -70,6 +68,25 @@ def test_every_setting_gets_its_first_repetitions_before_any_gets_more(tmp_path)
     store.add(a, 0, {})
     assert store.missing([(a, 3), (b, 2)]) == [(b, 0), (a, 1), (b, 1), (a, 2)]
     assert len({each.key for each in SETTINGS}) == len(SETTINGS) and all(each.repetitions >= 15 for each in SETTINGS)
+
+
+def test_repetitions_are_the_same_in_turn_and_by_an_executor(tmp_path):
+    wanted = [(Setting("cars", n), 3) for n in (32, 30)]
+
+    def repeat(setting, number):
+        return {"number": [setting.n, number]}
+
+    stores = [Store(tmp_path / name, protocol) for name in ("turn", "threads")]
+    with ThreadPoolExecutor(3) as executor:
+        for store, by in zip(stores, (None, executor), strict=True):
+            fill(store, wanted, repeat, lambda source: None, executor=by)
+    files = [sorted((tmp_path / name).glob("*.json")) for name in ("turn", "threads")]
+    assert [path.read_bytes() for path in files[0]] == [path.read_bytes() for path in files[1]] and len(files[0]) == 2
+
+
+def test_further_repetitions_have_the_core_methods_alone():
+    sonar = REAL[0]
+    assert sonar.methods_of(0) == sonar.methods and sonar.methods_of(sonar.repetitions) == CORE and sonar.wanted == 100
 
 
 def test_results_of_another_protocol_are_refused_with_what_differs(tmp_path):

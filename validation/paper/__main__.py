@@ -17,10 +17,10 @@ from validation.paper.repetition import repeat
 from validation.paper.report import write
 from validation.paper.settings import QUICK, SETTINGS, Setting
 from validation.paper.store import protocol
-from validation.paper.summary import Summary
+from validation.paper.summary import Summary, enough
 from validation.paper.tables import load
-from validation.study.command import finish, processes
-from validation.study.compute import fill
+from validation.study.command import finish, number_of_processes
+from validation.study.compute import fill, processes
 from validation.study.store import Store
 
 HERE = Path(__file__).parents[1]
@@ -28,13 +28,14 @@ HERE = Path(__file__).parents[1]
 
 def report(store: Store[Setting], folder: Path) -> Path | None:
     """Write the report, its figures and its table from what is stored, if anything is."""
-    summaries = {each.key: Summary(each, records) for each in SETTINGS if (records := store.read(each))}
-    if not summaries:
+    stored = {each.key: Summary(each, records) for each in SETTINGS if (records := store.read(each))}
+    if not stored:
         return None
+    summaries = enough(stored)
     matplotlib.use("Agg")
     path = folder / "paper.md"
     write(summaries, path, figures(summaries, folder))
-    flat(list(summaries.values())).to_csv(path.with_suffix(".csv"), index=False)
+    flat(list(stored.values())).to_csv(path.with_suffix(".csv"), index=False)
     return path
 
 
@@ -44,15 +45,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="two repetitions of settings that need no download")
     size.add_argument("--full", action="store_true", help="every setting and repetition that is missing; hours")
-    parser.add_argument("--jobs", type=processes, default=1, help="processes")
+    parser.add_argument("--jobs", type=number_of_processes, default=1, help="processes")
     parser.add_argument("--folder", type=Path, default=HERE, help="where results/ and reports/ are")
     given = parser.parse_args(arguments)
     store = Store(given.folder / "results" / "paper", protocol)
     settings = QUICK if given.quick else SETTINGS if given.full else ()
-    finish(
-        lambda: fill(store, [(each, each.repetitions) for each in settings], repeat, load, jobs=given.jobs),
-        lambda: report(store, given.folder / "reports"),
-    )
+    with processes(given.jobs) as executor:
+        finish(
+            lambda: fill(store, [(each, each.wanted) for each in settings], repeat, load, executor=executor),
+            lambda: report(store, given.folder / "reports"),
+        )
 
 
 if __name__ == "__main__":

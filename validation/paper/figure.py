@@ -10,8 +10,10 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.colors import TwoSlopeNorm
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
@@ -19,6 +21,7 @@ from validation.paper.settings import (
     EP,
     GLM_PROBABILITY,
     GLM_RANDOM,
+    GLM_SUPERVISED,
     GLM_VARIANCE,
     GRID,
     LIKELIHOOD,
@@ -26,11 +29,13 @@ from validation.paper.settings import (
     PROBABILITY,
     RANDOM,
     REAL,
-    STRENGTH,
+    SHARE,
+    SUPERVISED,
     TABLE_1,
+    TWENTY,
     VARIANCE,
 )
-from validation.paper.summary import ALONG, FINAL, GLM_SUPERVISED, SUPERVISED, Summary, of, weak
+from validation.paper.summary import ALONG, FINAL, Summary, of
 from validation.paper.wording import NAMES
 from validation.study.figures import BLUE, FONT, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, band
 from validation.study.intervals import Interval
@@ -70,11 +75,12 @@ BY_GLM = Family(
     GLM_SUPERVISED,
 )
 SPAN = 6.0
-RIVALS = (SUPERVISED, RANDOM, PROBABILITY)
-WHEN = {FINAL: "with all pseudo-labels", ALONG: "averaged along the run"}
+RIVALS = (RANDOM, PROBABILITY)
+WHEN = {ALONG: "along", FINAL: "final"}
+#: The weak prior in all of them.
+REGION = (*TABLE_1, *TWENTY, *GRID, *REAL, *SHARE)
 COLUMNS, WIDTH, ROW = 3, 13.0, 4.6
 COLOURS, EXTENT = "PuOr", 5.0
-MARKERS = {2.5: "o", 0.5: "s", 1.0: "D", 10.0: "^"}
 
 
 def figures(summaries: Mapping[str, Summary], folder: Path) -> dict[str, str]:
@@ -83,7 +89,7 @@ def figures(summaries: Mapping[str, Summary], folder: Path) -> dict[str, str]:
     shown: dict[str, tuple[Callable[[Sequence[Summary]], Figure], list[Summary]]] = {
         "curves": (partial(_all_curves, BAYESIAN), main),
         "original": (partial(_all_curves, BY_GLM), [each for each in main if each.has(*BY_GLM.lines)]),
-        "region": (_region, weak(of(summaries, (*TABLE_1, *REAL, *GRID, *STRENGTH)))),
+        "region": (_region, of(summaries, REGION)),
     }
     addresses = {}
     folder.mkdir(parents=True, exist_ok=True)
@@ -143,39 +149,40 @@ def _curves(family: Family, panel: SubFigure, summary: Summary) -> None:
 
 
 def _region(summaries: Sequence[Summary]) -> Figure:
-    """A dot a setting: how hard it is, and in colour what PPP gains there, at the end and along the run."""
-    figure, rows = plt.subplots(2, len(RIVALS), figsize=(WIDTH, 10.6), layout="constrained", sharex=True, sharey=True)
-    norm = TwoSlopeNorm(0, -EXTENT, EXTENT)
+    """A disc a setting: the paper's proxies of how hard it is, and in colour PPP's advantage with the ends of its interval."""
+    figure, rows = plt.subplots(2, len(RIVALS), figsize=(WIDTH, 12.5), layout="constrained", sharex=True, sharey=True)
+    norm = Normalize(-EXTENT, EXTENT)
+
+    def to_colour(points: float) -> Any:
+        return colormaps[COLOURS](norm(points))
+
     for row, (measure, when) in zip(rows, WHEN.items(), strict=True):
         for axes, rival in zip(row, RIVALS, strict=True):
-            dots = _dots(axes, summaries, rival, measure, norm)
-            axes.set(xscale="log", title=f"PPP − {NAMES[rival]}")
+            for summary in summaries:
+                _disc(axes, summary, summary.difference(EP, rival, measure), to_colour)
+            axes.set(xscale="log", title=f"PPP − {NAMES[rival]}, {when}")
             axes.xaxis.set_major_formatter("{x:g}")
             axes.grid(alpha=0.3)
         row[0].set_ylabel("supervised accuracy (%)")
-        figure.colorbar(dots, ax=row, label=f"points, {when}", extend="both", shrink=0.9)
     for axes in rows[-1]:
-        axes.set_xlabel("labels per parameter")
-    kinds = [*((f"prior sd {sd:g}", marker, 1) for sd, marker in sorted(MARKERS.items())), ("interval without 0", "o", 3)]
-    shared: dict[str, Any] = {"color": "none", "markerfacecolor": "white", "markeredgecolor": GREY, "markersize": 11}
-    marks = [Line2D([], [], marker=marker, markeredgewidth=width, **shared) for _, marker, width in kinds]
-    title = "one symbol per setting, larger for a larger pool"
-    figure.legend(marks, [name for name, _, _ in kinds], loc="outside lower center", ncols=5, frameon=False, title=title)
+        axes.set_xlabel("q / n")
+    figure.colorbar(
+        ScalarMappable(norm, COLOURS), ax=rows, label="points", extend="both", shrink=0.6, aspect=40, location="bottom"
+    )
+    shared: dict[str, Any] = {"color": "none", "markersize": 20, "markeredgecolor": GREY, "marker": "o", "fillstyle": "left"}
+    ends = [
+        dict(zip(("markerfacecolor", "markerfacecoloralt"), map(to_colour, pair), strict=True)) for pair in ((-3, 2), (1, 4))
+    ]
+    marks = [Line2D([], [], **pair, **shared) for pair in ends]
+    names = ["inner disc: mean; left and right: ends of the 95% interval", "both of one colour: the interval is without 0"]
+    figure.legend(marks, names, loc="outside upper center", ncols=1, frameon=False)
     return figure
 
 
-def _dots(axes: Axes, summaries: Sequence[Summary], rival: str, measure: str, norm: TwoSlopeNorm) -> Any:
-    for summary in summaries:
-        gap = summary.difference(EP, rival, measure)
-        dots = axes.scatter(
-            summary.labels_a_parameter,
-            summary.mean(SUPERVISED),
-            c=[float(gap.mean)],
-            s=4 * summary.setting.sizes.candidates**0.8 + 40,
-            marker=MARKERS[summary.setting.prior.sd],
-            norm=norm,
-            cmap=COLOURS,
-            edgecolors=GREY,
-            linewidths=3 if gap.sign else 1,
-        )
-    return dots
+def _disc(axes: Axes, summary: Summary, gap: Interval, to_colour: Callable[[float], Any]) -> None:
+    """The mean inside, and around it the ends of the interval, each in its colour."""
+    place = [summary.features / summary.setting.n], [summary.mean(SUPERVISED)]
+    low, mean, high = (to_colour(float(value)) for value in (gap.low, gap.mean, gap.high))
+    shared: dict[str, Any] = {"marker": "o", "linestyle": "none", "markeredgecolor": GREY}
+    axes.plot(*place, markersize=20, fillstyle="left", markerfacecolor=low, markerfacecoloralt=high, **shared)
+    axes.plot(*place, markersize=11, markerfacecolor=mean, **shared)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from validation.paper import wording
+from validation.paper import supplement, wording
 from validation.paper.hypotheses import Hypothesis
 from validation.paper.settings import (
     EP,
     GLM_PROBABILITY,
     GLM_RANDOM,
+    GLM_SUPERVISED,
     GLM_VARIANCE,
     LEAST,
     ORIGINAL,
@@ -17,8 +18,10 @@ from validation.paper.settings import (
     PROBABILITY,
     RANDOM,
     SETTINGS,
+    SUPERVISED,
 )
-from validation.paper.summary import ALONG, FINAL, GLM_SUPERVISED, ORACLE, ORACLE_FRESH, SUPERVISED, Summary, pooled
+from validation.paper.summary import ALONG, FINAL, ORACLE, ORACLE_FRESH, Summary, pooled
+from validation.paper.winners import Match
 from validation.paper.wording import Column, accuracy, bold, by_setting, difference, join_parts, position
 from validation.study.markdown import bullets, table
 
@@ -28,7 +31,7 @@ MEASURES = (FINAL, ALONG, ORACLE)
 
 def progress(summaries: Sequence[Summary]) -> str:
     """How much of the study is there."""
-    wanted = {each.key: each.repetitions for each in SETTINGS}
+    wanted = {each.key: each.wanted for each in SETTINGS}
     done = sum(min(each.repetitions, wanted.get(each.setting.key, each.repetitions)) for each in summaries)
     fewest, most = (pick(each.repetitions for each in summaries) for pick in (min, max))
     short = sum(each.repetitions < LEAST for each in summaries)
@@ -43,7 +46,11 @@ def progress(summaries: Sequence[Summary]) -> str:
     )
 
 
-def in_short(groups: Mapping[str, Sequence[Summary]], found: Sequence[Hypothesis]) -> list[str]:
+def in_short(
+    groups: Mapping[str, Sequence[Summary]],
+    found: Sequence[Hypothesis],
+    matched: Mapping[str, Sequence[tuple[Match, Match]]],
+) -> list[str]:
     """The main comparisons in sentences, and by group of settings in a table."""
     main = [each for held in groups.values() for each in held]
 
@@ -56,8 +63,9 @@ def in_short(groups: Mapping[str, Sequence[Summary]], found: Sequence[Hypothesis
         f"By the oracle's stop, the paper's measure, PPP is {against((SUPERVISED, RANDOM, PROBABILITY), ORACLE)}.",
         *_oracle([each for each in main if each.simulated]),
         *_published(main),
-        f"Of the paper's hypotheses, as they are read here, {_by_verdict(found)}.",
+        f"Of the paper's claims, {_by_verdict(found)}.",
         *_changing(found),
+        *supplement.winners_in_short(matched),
     ]
     columns = [
         *((first, second, FINAL) for first, second in ((EP, SUPERVISED), (RANDOM, SUPERVISED))),

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from validation.paper.settings import GLM, GLM_RANDOM, RANDOM
-from validation.paper.summary import ALONG, FINAL, GLM_SUPERVISED, LOG_GAIN, ORACLE, STOPPED, SUPERVISED, TRUE, Summary
+from validation.paper.settings import BY_GLM, GLM_RANDOM, GLM_SUPERVISED, RANDOM, SUPERVISED
+from validation.paper.summary import ALONG, FINAL, LOG_GAIN, ORACLE, STOPPED, TRUE, Summary
 
 MEASURES = {FINAL: "final", ALONG: "along", ORACLE: "oracle", TRUE: "true_labels"}
 #: Of Bayesian models only.
@@ -24,13 +24,13 @@ def _rows(each: Summary) -> Iterator[dict[str, object]]:
     setting = {"source": at.source, "basis": at.basis, "n": at.n, "parameters": each.parameters, "unlabeled": at.unlabeled}
     prior = {"prior_centre": at.prior.centre, "prior_sd": at.prior.sd}
     for method in each.methods:
-        measures = MEASURES if method in GLM else MEASURES | MORE
+        measures = MEASURES if method in BY_GLM else MEASURES | MORE
         means = {name: each.mean(method, measure) for measure, name in measures.items()}
         yield setting | prior | {"method": method, "R": each.runs(method)} | means | _against(each, method)
 
 
 def _against(each: Summary, method: str) -> dict[str, float]:
-    supervised, random = (GLM_SUPERVISED, GLM_RANDOM) if method in GLM else (SUPERVISED, RANDOM)
+    supervised, random = (GLM_SUPERVISED, GLM_RANDOM) if method in BY_GLM else (SUPERVISED, RANDOM)
     found: dict[str, float] = {}
     for name, rival in (("supervised", supervised), ("random", random)):
         gap = each.difference(method, rival)

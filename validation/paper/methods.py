@@ -13,7 +13,7 @@ from pymc_bpls.scoring.settings import Settings
 from pymc_bpls.selftraining.held_out import HeldOut
 from pymc_bpls.selftraining.history import History
 from pymc_bpls.selftraining.run import Plan, Run
-from validation.paper.curves import Curve
+from validation.paper.curves import Curve, divergence
 from validation.paper.settings import EP, IBPLS, MARGINAL, PPP, PROBABILITY, RANDOM, REFERENCE, UBPLS, VARIANCE
 from validation.paper.settings import LIKELIHOOD as MAX_MAX
 from validation.paper.tables import Declared
@@ -45,11 +45,14 @@ def self_train(method: str, declared: Declared, split: Split, fresh: np.ndarray,
     plan = Plan(None, 1, [], None, 1.0, HeldOut(judged, declared.table.y[judged]))
     run = Run(declared.scorer, settings, plan, split.labeled, split.candidates, History())
     design, y = declared.design[split.labeled.positions], split.labeled.codes
-    left_out = [left_out_score(declared.scorer.fit(split.labeled).mode, design, y)]
+    supervised = declared.scorer.fit(split.labeled).mode
+    before = declared.design[judged] @ supervised.theta
+    left_out, from_supervised = [left_out_score(supervised, design, y)], [0.0]
 
     def note(_: int) -> None:
         assert run.fit is not None
         left_out.append(left_out_score(run.fit.mode, design, y))
+        from_supervised.append(divergence(before, declared.design[judged] @ run.fit.mode.theta))
 
     ending = run.go(note)
     if ending.kind == "interrupted":
@@ -64,6 +67,9 @@ def self_train(method: str, declared: Declared, split: Split, fresh: np.ndarray,
         fresh=np.array([right[n_test:].sum() for right in history.right], dtype=int),
         log_score=np.array([model["log_score"] for model in history.models]),
         left_out=np.array(left_out),
+        # with two classes, rows are predicted alike where both models are right or both wrong
+        alike=np.array([(right == history.right[0]).mean() for right in history.right]),
+        divergence=np.array(from_supervised),
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from validation.paper.curves import Curve
 from validation.paper.glm import Fit, fit
-from validation.paper.settings import GLM_PROBABILITY, GLM_RANDOM, GLM_VARIANCE, ORIGINAL
+from validation.paper.settings import GLM_LIKELIHOOD, GLM_PROBABILITY, GLM_RANDOM, GLM_VARIANCE, ORIGINAL
 from validation.paper.tables import Table
 from validation.study.splits import Split
 
@@ -46,10 +46,14 @@ class Round:
     candidates: np.ndarray
     codes: np.ndarray
 
+    def refits(self) -> Iterator[Fit]:
+        """The fits to D and each candidate."""
+        for x, code in zip(self.candidates, self.codes, strict=True):
+            yield fit(np.vstack([self.X, x]), np.append(self.y, code))
+
     def values(self) -> Iterator[float]:
         """The candidates' PPP, NaN where it fails."""
-        for x, code in zip(self.candidates, self.codes, strict=True):
-            refit = fit(np.vstack([self.X, x]), np.append(self.y, code))
+        for refit in self.refits():
             yield refit.log_lik - 0.5 * refit.log_det if refit.invertible else np.nan
 
 
@@ -81,6 +85,11 @@ def _variance(at: Round) -> int:
     return int(np.argmin(at.fit.standard_error(at.candidates)))
 
 
+def _likelihood(at: Round) -> int:
+    """All refits have one number of coefficients, so that the least BIC is the greatest likelihood."""
+    return int(np.argmax([refit.log_lik for refit in at.refits()]))
+
+
 def _probability(at: Round) -> int:
     return int(np.argmax(np.abs(at.fit.logit(at.candidates))))
 
@@ -88,6 +97,7 @@ def _probability(at: Round) -> int:
 #: Candidates come in random order, so that taking the first is random selection.
 SELECTIONS: dict[str, Callable[[Round], int]] = {
     GLM_RANDOM: lambda at: 0,
+    GLM_LIKELIHOOD: _likelihood,
     GLM_VARIANCE: _variance,
     GLM_PROBABILITY: _probability,
 }

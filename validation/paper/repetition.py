@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
 
 from validation.paper import methods, original
-from validation.paper.settings import FLAT, GLM, Setting
+from validation.paper.settings import BY_GLM, FLAT, NONE, Setting
 from validation.paper.tables import declare
 from validation.study.splits import draw
 
@@ -22,10 +22,12 @@ def repeat(setting: Setting, repetition: int) -> dict[str, Any]:
     split = draw(declared.table.y, setting.sizes, np.random.default_rng([setting.n, repetition]))
     fresh = split.other[:FRESH] if setting.features else split.other[:0]
     record: dict[str, Any] = {"separated": separated(declared.design[split.labeled.positions], split.labeled.codes), "runs": {}}
-    for method in setting.methods:
+    # the emulation of the authors' code has raw features, the models without a prior those of the models with one
+    by_glm = replace(declared.table, X=declared.design[:, 1:]) if setting.prior == NONE else declared.table
+    for method in setting.methods_of(repetition):
         rng = np.random.default_rng([setting.n, repetition, 1])
-        if method in GLM:
-            curve, counts = original.self_train(method, declared.table, split, fresh, rng)
+        if method in BY_GLM:
+            curve, counts = original.self_train(method, by_glm, split, fresh, rng)
             if counts is not None:
                 record["values"] = asdict(counts)
         elif method in FLAT and record["separated"]:
@@ -33,7 +35,7 @@ def repeat(setting: Setting, repetition: int) -> dict[str, Any]:
         else:
             curve = methods.self_train(method, declared, split, fresh, rng)
         if len(curve.order) == len(split.candidates):
-            record["runs"][method] = curve.record(declared.table.y)
+            record["runs"][method] = curve.record(declared.table.y, setting.points)
     return record
 
 

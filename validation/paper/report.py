@@ -5,23 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from validation.paper import comparisons, findings, wording
-from validation.paper.hypotheses import hypotheses
-from validation.paper.settings import GRID, REAL, SHARE, TABLE_1
+from validation.paper import comparisons, findings, supplement, wording
+from validation.paper.hypotheses import hypotheses, without_prior
+from validation.paper.settings import GRID, REAL, SHARE, TABLE_1, TWENTY
 from validation.paper.summary import Summary, of
+from validation.paper.winners import matches
 
 
 def write(summaries: Mapping[str, Summary], path: Path, figures: Mapping[str, str]) -> None:
     """Write the report; `figures` are the figures' addresses from there."""
-    table_1, grid, real = (of(summaries, settings) for settings in (TABLE_1, GRID, REAL))
-    found = hypotheses(summaries, [*table_1, *grid, *real])
-    groups = {"the authors' design": table_1, "the (n, q) grid": grid, "real data": real}
+    table_1, twenty, grid, real = (of(summaries, settings) for settings in (TABLE_1, TWENTY, GRID, REAL))
+    main = [*table_1, *twenty, *grid, *real]
+    found = hypotheses(summaries, main)
+    groups = {
+        "the authors' design": table_1,
+        "the supplement's settings": twenty,
+        "the grid of fewer rows": grid,
+        "real data": real,
+    }
     parts = [
         "# The paper's experiments, with intervals",
         wording.ABOUT_PROTOCOL,
         findings.progress(list(summaries.values())),
-        *findings.in_short(groups, found),
+        *findings.in_short(groups, found, matched := matches(summaries)),
         *findings.verdicts(found),
+        *supplement.winners(matched),
+        *supplement.where(main),
+        *_picture("Where selection by PPP is ahead, and where behind", figures.get("region")),
+        *supplement.informed(without_prior(summaries)),
         *findings.original_ppp([*table_1, *real]),
         *_if("## Table 1: 60 features, one of which acts", table_1, comparisons.main(table_1)),
         *_if("## Real data", real, comparisons.main(real)),
@@ -30,15 +41,14 @@ def write(summaries: Mapping[str, Summary], path: Path, figures: Mapping[str, st
             "The original code's methods along the run; where PPP is random selection, its line is hidden under that one's",
             figures.get("original"),
         ),
-        *_if("## The (n, q) grid: all features act", grid, comparisons.grid(grid)),
+        *_if("## The supplement's settings and fewer rows: all features act", held := [*twenty, *grid], comparisons.grid(held)),
         *_if("## A share of 0.9 unlabeled", held := of(summaries, SHARE), comparisons.share(held)),
         *comparisons.strength(summaries),
-        *_picture("Where selection by PPP gains, and where it loses", figures.get("region")),
-        *comparisons.region([*table_1, *grid, *real]),
+        *comparisons.region(main),
         *comparisons.informative(summaries),
-        *comparisons.labels([*table_1, *grid, *real]),
-        *comparisons.stopping([*table_1, *grid, *real]),
-        *comparisons.approximations([*table_1, *grid, *real]),
+        *comparisons.labels(main),
+        *comparisons.stopping(main),
+        *comparisons.approximations(main),
         "## How to read this",
         wording.HOW_TO_READ,
     ]

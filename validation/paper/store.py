@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from validation.paper.curves import POINTS
 from validation.paper.original import EVERY
 from validation.paper.repetition import FRESH
 from validation.paper.settings import CURVED, LINEAR, Setting
@@ -13,7 +12,7 @@ from validation.paper.tables import AMPLITUDE, CURVED_SEED, KNOTS, POPULATION, S
 
 def protocol(setting: Setting) -> dict[str, Any]:
     """Of a setting; how many repetitions are wanted is no part of it."""
-    common = {**setting.sizes._asdict(), "methods": list(setting.methods), "points": POINTS, "every": EVERY}
+    common = {**setting.sizes._asdict(), "methods": list(setting.methods), "points": setting.points, "every": EVERY}
     spline = {} if setting.basis == LINEAR else {"knots": KNOTS, "wiggly": WIGGLY}
     prior = {"shift": SHIFT} if setting.prior.centre == "shifted" else {}
     if setting.features is None:

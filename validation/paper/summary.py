@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,15 +11,31 @@ import numpy as np
 from validation.paper.curves import grid
 from validation.paper.original import EVERY
 from validation.paper.repetition import FRESH
-from validation.paper.settings import FEATURES, FLAT, ORIGINAL, SPLINE, Setting
+from validation.paper.settings import (
+    BY_GLM,
+    FEATURES,
+    FLAT,
+    GLM_SUPERVISED,
+    SPLINE,
+    SUPERVISED,
+    Setting,
+)
 from validation.paper.tables import KNOTS
 from validation.study.intervals import LEVEL, Interval
 from validation.study.store import Record
 
-SUPERVISED, GLM_SUPERVISED = "supervised", "glm_supervised"
 FINAL, ALONG, STOPPED, TRUE, LOG_GAIN = "final", "along", "stopped", "true labels", "log score gained"
 ORACLE, ORACLE_FRESH = "oracle", "oracle on fresh rows"
 _FIRST, _FIRST_ON_TEST = "first", "first on test rows"
+_WHEN = (ALONG, FINAL, ORACLE)
+#: Nearness to the supervised model, larger where nearer, each along the run, at its end and where the oracle stops: minus the
+#: distance of accuracies; the share of rows that both predict alike; and minus KL(supervised ‖ model) of their probabilities.
+MOVED, ALIKE, DIVERGENCE = (
+    {when: f"{what}, {when}" for when in _WHEN}
+    for what in ("nearness of accuracy", "rows predicted alike", "nearness of probabilities")
+)
+
+FEWEST = 5
 
 
 @dataclass(frozen=True)
@@ -55,8 +71,8 @@ class Summary:
     @property
     def broken(self) -> int:
         """How many runs ended early, of those that should not."""
-        expected = set(self.setting.methods) - set(FLAT)
-        return sum(len(expected - set(each["runs"])) for each in self.records.values())
+        expected = {number: set(self.setting.methods_of(number)) - set(FLAT) for number in self.records}
+        return sum(len(expected[number] - set(each["runs"])) for number, each in self.records.items())
 
     @property
     def separated(self) -> int:
@@ -64,10 +80,14 @@ class Summary:
         return sum(each["separated"] for each in self.records.values())
 
     @property
+    def features(self) -> int:
+        """Columns of the table."""
+        return self.setting.features or FEATURES[self.setting.source]
+
+    @property
     def parameters(self) -> int:
         """Of the model."""
-        features = self.setting.features or FEATURES[self.setting.source]
-        return 1 + features * (KNOTS + 1 if self.setting.basis == SPLINE else 1)
+        return 1 + self.features * (KNOTS + 1 if self.setting.basis == SPLINE else 1)
 
     @property
     def labels_a_parameter(self) -> float:
@@ -85,6 +105,7 @@ class Summary:
     def _measure(self, run: Record, how: str) -> float:
         n_test, fresh = self.setting.sizes.test, self.simulated
         counts, n = (run["fresh"], FRESH) if fresh else (run["right"], n_test)
+        nothing = [np.nan] * len(_WHEN)
         read: dict[str, Callable[[], float]] = {
             _FIRST: lambda: counts[0] / n,
             _FIRST_ON_TEST: lambda: run["right"][0] / n_test,
@@ -95,7 +116,15 @@ class Summary:
             ORACLE_FRESH: lambda: run["best"][1 + fresh] / n,
             TRUE: lambda: run["true"] / self.setting.sizes.candidates,
             LOG_GAIN: lambda: (run["log_score"][1] - run["log_score"][0]) / 100,
+            MOVED[ALONG]: lambda: -_moved(run, fresh, counts) / n,
+            MOVED[FINAL]: lambda: -abs(counts[-1] - counts[0]) / n,
+            MOVED[ORACLE]: lambda: -abs(run["best"][1] - run["right"][0]) / n_test,
         }
+        for place, when in enumerate(_WHEN):
+            if how == ALIKE[when]:
+                return 100 * float(run.get("alike", nothing)[place])
+            if how == DIVERGENCE[when]:
+                return -100 * float(run.get("divergence", nothing)[place])
         return 100 * read[how]()
 
     def mean(self, method: str, measure: str = FINAL) -> float:
@@ -122,6 +151,10 @@ class Summary:
         common = [number for number in here if number in there]
         return Interval.of(np.array([here[number] - there[number] for number in common]))
 
+    def compares(self, first: str, second: str, measure: str) -> bool:
+        """Whether some repetition has this difference."""
+        return self.has(first, second) and bool(np.isfinite(list(self.gaps(first, second, measure).values())).any())
+
     def has(self, *methods: str) -> bool:
         """Whether all of these have whole runs."""
         return set(methods) <= {*self.methods, *self._baselines}
@@ -129,8 +162,9 @@ class Summary:
     @property
     def _baselines(self) -> dict[str, str]:
         """Models without pseudo-labels, and a method whose run starts with them."""
-        by_glm = {GLM_SUPERVISED: ORIGINAL} if ORIGINAL in self.methods else {}
-        return {SUPERVISED: self.methods[0]} | by_glm
+        by_glm = [name for name in self.methods if name in BY_GLM]
+        with_prior = [name for name in self.methods if name not in by_glm]
+        return {name: held[0] for name, held in ((SUPERVISED, with_prior), (GLM_SUPERVISED, by_glm)) if held}
 
     def curve(self, method: str) -> np.ndarray:
         """Accuracy at the numbers of pseudo-labels that are kept, shape (repetitions, points)."""
@@ -141,7 +175,7 @@ class Summary:
     def points(self) -> np.ndarray:
         """These numbers, as percentages of the pool."""
         m = self.setting.sizes.candidates
-        return 100 * grid(m) / m
+        return 100 * grid(m, self.setting.points) / m
 
     @property
     def rounds_valued(self) -> int:
@@ -170,25 +204,51 @@ class Summary:
         }
 
 
+def _moved(run: Record, fresh: bool, counts: Sequence[int]) -> float:
+    """Mean distance of the curve from where it starts; of older records at the points that are kept."""
+    return run["moved"][fresh] if "moved" in run else float(np.abs(np.array(counts[1:]) - counts[0]).mean())
+
+
+def joined(with_prior: Summary, without: Summary) -> Summary:
+    """The methods of two settings on the same splits, in the repetitions that both have."""
+    common = [number for number in with_prior.records if number in without.records]
+    both = [each.records for each in (with_prior, without)]
+    records = {number: {**both[0][number], "runs": both[0][number]["runs"] | both[1][number]["runs"]} for number in common}
+    methods = (*with_prior.setting.methods, *without.setting.methods)
+    return Summary(replace(with_prior.setting, methods=methods), records)
+
+
 def pooled(summaries: Sequence[Summary], first: str, second: str, measure: str = FINAL, level: float = LEVEL) -> Interval:
     """The mean over settings of the first method minus the second."""
-    return _over_settings([each.gaps(first, second, measure) for each in summaries], level)
+    return _over_settings([(each, each.gaps(first, second, measure)) for each in summaries], level)
 
 
 def average(summaries: Sequence[Summary], method: str, measure: str) -> Interval:
     """The mean over settings of one method."""
-    return _over_settings([each.numbered(method, measure) for each in summaries], LEVEL)
+    return _over_settings([(each, each.numbered(method, measure)) for each in summaries], LEVEL)
 
 
-def _over_settings(values: Sequence[Mapping[int, float]], level: float) -> Interval:
-    """An interval over the repetitions that all settings have.
-
-    Settings share the seeds of their repetitions, so that a repetition is one draw of all settings.
+def _over_settings(values: Sequence[tuple[Summary, Mapping[int, float]]], level: float) -> Interval:
+    """Every setting counts alike. Settings that share rows and splits are averaged in each repetition that all of them have;
+    the others are independent of each other.
     """
-    common = sorted(set.intersection(*(set(each) for each in values)))
-    by_repetition = np.array([[each[number] for each in values] for number in common])
-    some = by_repetition[np.isfinite(by_repetition).any(axis=1)]
-    return Interval.of(np.nanmean(some, axis=1), level)
+    groups: dict[tuple[str, int | None, int], list[dict[int, float]]] = {}
+    for each, held in values:
+        finite = {number: value for number, value in held.items() if np.isfinite(value)}
+        groups.setdefault((each.setting.source, each.setting.features, each.setting.n), []).append(finite)
+    means = [_together(held) for held in groups.values()]
+    return Interval.of_groups(means, [len(held) for held in groups.values()], level)
+
+
+def _together(settings: Sequence[Mapping[int, float]]) -> np.ndarray:
+    common = sorted(set.intersection(*(set(each) for each in settings)))
+    return np.array([[each[number] for each in settings] for number in common]).mean(axis=1)
+
+
+def enough(summaries: Mapping[str, Summary]) -> dict[str, Summary]:
+    """Those with `FEWEST` repetitions or more, where any has so many: the others wait, since they would widen all intervals."""
+    fewest = min(FEWEST, max((each.repetitions for each in summaries.values()), default=0))
+    return {key: each for key, each in summaries.items() if each.repetitions >= fewest}
 
 
 def of(summaries: Mapping[str, Summary], settings: Sequence[Setting]) -> list[Summary]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 import pymc as pm
@@ -32,11 +32,20 @@ class Table:
 
 @dataclass(frozen=True)
 class Declared:
-    """A table, the columns (N, q) of its linear predictor, and the scorer of the model, which compiles once."""
+    """A table, the columns (N, q) of its linear predictor, and the mean and standard deviation (q,) of coefficients."""
 
     table: Table
     design: np.ndarray
-    scorer: Scorer
+    mean: np.ndarray
+    sd: np.ndarray
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """Of the model, which compiles once."""
+        with pm.Model() as model:
+            beta = pm.Normal("beta", self.mean, self.sd, shape=self.design.shape[1])
+            pm.Bernoulli("y", logit_p=self.design @ beta, observed=self.table.y)
+        return bpls.BPLS(model).scorer
 
 
 @cache
@@ -83,7 +92,7 @@ def columns(X: np.ndarray, basis: str) -> tuple[np.ndarray, np.ndarray]:
 
 def centre(prior: Prior, design: np.ndarray, logit: np.ndarray | None) -> np.ndarray:
     """The prior's mean (q,): 0, the coefficients nearest to the true logit, these with the other sign, or shifted."""
-    if prior.centre == "zero":
+    if prior.centre in ("zero", "none"):
         return np.zeros(design.shape[1])
     assert logit is not None, "only simulated tables have a truth"
     truth = np.linalg.lstsq(design, logit, rcond=None)[0]
@@ -99,7 +108,4 @@ def declare(setting: Setting) -> Declared:
 def _declare(source: str, features: int | None, basis: str, prior: Prior) -> Declared:
     table = load(source, features)
     design, scale = columns(table.X, basis)
-    with pm.Model() as model:
-        beta = pm.Normal("beta", centre(prior, design, table.logit), prior.sd * scale, shape=design.shape[1])
-        pm.Bernoulli("y", logit_p=design @ beta, observed=table.y)
-    return Declared(table, design, bpls.BPLS(model).scorer)
+    return Declared(table, design, centre(prior, design, table.logit), prior.sd * scale)

@@ -40,7 +40,7 @@ def compare(summaries: Sequence[Summary], pairs: Sequence[tuple[str, str]], meas
     level = 1 - (1 - LEVEL) / max(len(pairs), 1)
     found = []
     for first, second in pairs:
-        held = [each for each in summaries if each.has(first, second)]
+        held = [each for each in summaries if each.compares(first, second, measure)]
         if held:
             interval, wide = (pooled(held, first, second, measure, at) for at in (LEVEL, level))
             found.append(Comparison(first, second, measure, len(held), interval, wide))
@@ -54,6 +54,14 @@ def all_above(found: Sequence[Comparison]) -> Verdict:
     happen by chance, so that this is corrected for their number.
     """
     against = tuple(each for each in found if each.wide.high < MARGIN)
+    if against:
+        return Verdict(NOT, against)
+    return Verdict(SUPPORTED if found and all(each.interval.low > 0 for each in found) else UNDECIDED)
+
+
+def nearest(found: Sequence[Comparison]) -> Verdict:
+    """Whether the first method of every pair is ahead, by however little: not if one is behind."""
+    against = tuple(each for each in found if each.wide.high < 0)
     if against:
         return Verdict(NOT, against)
     return Verdict(SUPPORTED if found and all(each.interval.low > 0 for each in found) else UNDECIDED)

@@ -10,8 +10,10 @@ from validation.paper.repetition import FRESH
 from validation.paper.settings import (
     CODE,
     EP,
+    GLM_LIKELIHOOD,
     GLM_PROBABILITY,
     GLM_RANDOM,
+    GLM_SUPERVISED,
     GLM_VARIANCE,
     IBPLS,
     LIKELIHOOD,
@@ -21,12 +23,13 @@ from validation.paper.settings import (
     PROBABILITY,
     RANDOM,
     REFERENCE,
+    SUPERVISED,
     UBPLS,
     VARIANCE,
     WEAK,
     Prior,
 )
-from validation.paper.summary import FINAL, GLM_SUPERVISED, SUPERVISED, Summary
+from validation.paper.summary import FEWEST, FINAL, Summary
 from validation.paper.tables import POPULATION, SHIFT, WIGGLY
 from validation.paper.verdicts import MARGIN, Comparison, Verdict
 from validation.study.intervals import LEVEL, Interval
@@ -48,6 +51,7 @@ NAMES = {
     GLM_RANDOM: "random by `glm`",
     GLM_VARIANCE: "variance by `glm`",
     GLM_PROBABILITY: "probability by `glm`",
+    GLM_LIKELIHOOD: "likelihood by `glm`",
     SUPERVISED: "supervised",
     GLM_SUPERVISED: "supervised by `glm`",
 }
@@ -58,6 +62,7 @@ CENTRES = {
     "truth": "around the truth",
     "flipped": "around the truth with wrong signs",
     "shifted": "around the truth shifted by 1",
+    "none": "no prior",
 }
 
 Column = tuple[str, Callable[[Summary], str]]
@@ -114,11 +119,11 @@ def _against(found: Comparison) -> str:
 
 
 def verdict_in_brief(verdict: Verdict | None) -> str:
-    """A verdict, and the methods that PPP was compared with where it speaks against the claim."""
+    """A verdict, and the comparisons that speak against the claim."""
     if verdict is None:
         return NONE
-    rivals = [NAMES[each.second if each.first in (EP, PPP) else each.first] for each in verdict.against]
-    return f"{verdict.word} ({', '.join(rivals)})" if rivals else verdict.word
+    against = [f"{NAMES[each.first]} − {NAMES[each.second]}" for each in verdict.against]
+    return f"{verdict.word} ({', '.join(against)})" if against else verdict.word
 
 
 def position(interval: Interval, than: str) -> str:
@@ -167,22 +172,45 @@ the label that the model predicts, until the pool is empty. Where this study dep
 - Simulated rows come from a population of {POPULATION}, and models are judged on {FRESH} further rows of it, which measures the
   same accuracy with less noise than n/2 test rows; the oracle sees the test rows only, as in the paper. "{CODE}" is the
   design of the authors' script (q = 60 features, of which the first acts), "supplement" the one that the paper describes
-  (all features act). The list of the supplement's 20 pairs (n, q) was not at hand; those of the grid are our choice.
+  (all features act), with its twenty pairs (n, q); a grid of fewer rows for as many features is our own.
 - The paper reports accuracies where an oracle would stop: at the best model on the test rows. Here three measures are shown.
   "Final" is with all pseudo-labels; "along" is the mean over the run, from the first pseudo-label to the last; "oracle" is the
-  paper's. Hypotheses are judged by the first, H2 by the second, the paper's Table 1 by the third, and all by all beside it.
+  paper's. Hypotheses are judged by the first, H2a by the second, what the paper says of a table by the third, and all by all
+  beside it.
 - The original PPP is an emulation of the authors' code: R's `glm` on raw features (at most 25 steps, dependent columns
   dropped, separated fits as they end), a determinant that underflows, ties to the first row. Its rivals by `glm` are beside it.
 - GAM: cubic splines of every feature with a fixed penalty on roughness, as normal coefficients whose sd is {WIGGLY:g} of the
   straight part's; "curved effects" has sinusoidal effects of 3 features. No script of the authors for it was found."""
 
 ABOUT_VERDICTS = f"""\
-The hypotheses are in our words, from what is known of the paper; the wording of H2 was not at hand, and H2b is
-what we took it for. Differences are in percentage points, averaged over settings and paired by repetition, with {LEVEL:.0%}
-intervals; PPP is by EP. That one method beats several is supported where every such interval is above 0, and not supported
-where one that is widened for their number (Bonferroni) ends below {MARGIN:g} point, the least advantage that we call one. That
-some method beats another is supported where one of the widened intervals is above 0, and not supported where all {LEVEL:.0%}
-intervals end below {MARGIN:g} point. "Hardly improves" means by less than {MARGIN:g} point. Anything else is undecided."""
+Each of the paper's claims as paired comparisons. Differences are in percentage points, averaged over settings
+and paired by repetition, with {LEVEL:.0%} intervals; PPP is by EP.
+
+- That one method beats several is supported where every such interval is above 0, and not supported where one that is widened
+  for their number (Bonferroni) ends below {MARGIN:g} point, the least advantage that we call one.
+- That some method beats another is supported where one of the widened intervals is above 0, and not supported where all
+  {LEVEL:.0%} intervals end below {MARGIN:g} point.
+- That methods hardly improve, or are head to head, is supported where every interval ends below {MARGIN:g} point (head to head:
+  of either difference), and not supported where a widened one is above {MARGIN:g} point.
+- That a method stays nearest to the supervised model is supported where it is nearer than each other one by an interval above
+  0, and not supported where a widened interval says that another is nearer.
+- Anything else is undecided.
+
+H2a has three definitions of nearness. H3 has two readings: the paper compares with non-Bayesian methods, to which a
+prior's information is not available; rivals that hold the same prior isolate the selection."""
+
+ABOUT_WINNERS = f"""\
+The methods are PPP, likelihood, variance and probability, and at the end the supervised model, which no method is
+below by the oracle. A setting "agrees" where the printed winner is above every other method by intervals that are widened for
+the table's twenty settings (Bonferroni); printed together, two winners must also be within {MARGIN:g} point of each other. It
+"contradicts" where another method is above a printed winner, or one of two winners over {MARGIN:g} point above the other, by
+intervals that are widened for the number of comparisons too. Otherwise it cannot tell. Printed intervals are {LEVEL:.0%} ones
+of the difference to the best other method by its mean, which is a little unkind to the winner."""
+
+ABOUT_WITHOUT_PRIOR = """\
+All runs of a row are on the same splits. "By `glm`" fits without a prior on the same columns, as R does where labels
+are separated or columns depend on each other. What stands between PPP with a prior and a rival without one is the prior, the
+selection and their interplay together; the column of supervised models has no selection in it."""
 
 ABOUT_OTHER_VERDICTS = """\
 Whether the verdict hangs on the measure or on the approximation of PPP; in brackets, against which methods the
@@ -222,8 +250,10 @@ HOW_TO_READ = f"""\
   excludes 0 by chance.
 - Repetitions on one real table share rows, and those of a simulation one population with one vector of coefficients:
   intervals speak of splits of that table, not of new data, and of these settings, not of all that there are. Differences over
-  several settings are averaged in every repetition first, since settings share the seeds of their repetitions; these are the
-  repetitions that all of them have.
+  several settings weigh each setting alike. Settings on the same rows (other priors, shares or bases) share their splits, and
+  are averaged in every repetition that all of them have; the others are independent, and their variances add up (degrees of
+  freedom after Satterthwaite).
+- Settings with fewer than {FEWEST} repetitions yet are in the flat table alone.
 - Where two methods differ in few repetitions, a t interval is no more than a hint. Printed ends are rounded.
 - "Hard" settings, of H1a, have fewer labels than parameters and a supervised accuracy below {POOR:g}%; "easy" ones, of H1b,
   at least as many labels as parameters and {GOOD:g}% or more. What lies between speaks for neither. The accuracies that

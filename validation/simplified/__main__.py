@@ -1,4 +1,4 @@
-"""Computes what is missing, then writes the report and the figure: `python -m validation.simplified [--quick]`.
+"""Computes what is missing, then writes the report and the figure: `python -m validation.simplified [--quick | --report]`.
 
 Every repetition is kept in `validation/results/simplified/` as it is finished; a rerun computes only what is missing.
 """
@@ -17,7 +17,8 @@ from validation.simplified.report import write
 from validation.simplified.settings import QUICK, SETTINGS, Setting
 from validation.simplified.store import protocol
 from validation.simplified.summary import Summary
-from validation.study.command import finish, processes
+from validation.study.command import finish, number_of_processes
+from validation.study.compute import processes
 from validation.study.store import Store
 
 HERE = Path(__file__).parents[1]
@@ -39,16 +40,19 @@ def report(store: Store[Setting], folder: Path) -> Path | None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study."""
     parser = argparse.ArgumentParser(prog="python -m validation.simplified", description="ppp against ibpls (Supplement F)")
-    parser.add_argument("--quick", action="store_true", help="two repetitions of two settings that need no download")
-    parser.add_argument("--jobs", type=processes, default=1, help="processes")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="two repetitions of two settings that need no download")
+    size.add_argument("--report", action="store_true", help="the report alone, of what is stored")
+    parser.add_argument("--jobs", type=number_of_processes, default=1, help="processes")
     parser.add_argument("--folder", type=Path, default=HERE, help="where results/ and reports/ are")
     given = parser.parse_args(arguments)
     store = Store(given.folder / "results" / "simplified", protocol)
-    settings, repetitions = (QUICK, QUICK_REPETITIONS) if given.quick else (SETTINGS, REPETITIONS)
-    finish(
-        lambda: compute(settings, repetitions, store, jobs=given.jobs),
-        lambda: report(store, given.folder / "reports"),
-    )
+    settings, repetitions = (QUICK, QUICK_REPETITIONS) if given.quick else (() if given.report else SETTINGS, REPETITIONS)
+    with processes(given.jobs) as executor:
+        finish(
+            lambda: compute(settings, repetitions, store, executor=executor),
+            lambda: report(store, given.folder / "reports"),
+        )
 
 
 if __name__ == "__main__":

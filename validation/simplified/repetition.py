@@ -21,7 +21,7 @@ DIGITS = 7
 
 def repeat(setting: Setting, repetition: int) -> dict[str, Any]:
     """Everything that is stored of one repetition."""
-    declared = declare(setting.source)
+    declared = declare(setting.source, setting.first)
     training = SelfTraining(declared.engine, declared.split(setting, repetition))
     runs = {criterion: list(training.run(criterion)) for criterion in CRITERIA}
     # with a single candidate there is nothing to choose

@@ -21,21 +21,23 @@ PRIOR_SD = 2.5
 
 @dataclass(frozen=True)
 class Setting:
-    """`n` rows of a data set, drawn anew in every repetition."""
+    """`n` rows of a data set, drawn anew in every repetition; with all of its features or the `first` so many."""
 
     source: str
     n: int
+    first: int | None = None
 
     @property
     def key(self) -> str:
         """Names its file of results."""
-        return f"{self.source}-{self.n}"
+        return f"{self.source}-{self.n}" if self.first is None else f"{self.source}-q{self.first}-{self.n}"
 
     @property
     def title(self) -> str:
         """Names it to a reader."""
         name = self.source.upper() if self.source == "eeg" else self.source
-        return f"{name}, n = {self.n}"
+        features = "" if self.first is None else f", q = {self.first}"
+        return f"{name}{features}, n = {self.n}"
 
     @property
     def sizes(self) -> Sizes:
@@ -51,9 +53,11 @@ class Setting:
 SETTINGS = (
     Setting(SIMULATED, 120),
     Setting("banknote", 200),
+    Setting("banknote", 200, 3),
     Setting("abalone", 100),
     Setting("eeg", 182),
     Setting("abalone", 400),
+    Setting("abalone", 400, 4),
     *(Setting("ionosphere", n) for n in (220, 260, 300, 350)),
 )
 QUICK = SETTINGS[:2]
@@ -80,10 +84,10 @@ def load(source: str) -> xr.Dataset:
 
 
 @cache
-def declare(source: str) -> Declared:
+def declare(source: str, first: int | None = None) -> Declared:
     """Logistic regression with an intercept on the standardised table, its coefficients Normal(0, 2.5)."""
     data = load(source)
-    X, y = data["X"].to_numpy(), data["y"].to_numpy()
+    X, y = data["X"].to_numpy()[:, :first], data["y"].to_numpy()
     design = np.column_stack([np.ones(len(X)), (X - X.mean(axis=0)) / X.std(axis=0)])
     with pm.Model() as model:
         beta = pm.Normal("beta", 0, PRIOR_SD, shape=design.shape[1])

@@ -12,4 +12,5 @@ def protocol(setting: Setting) -> dict[str, Any]:
     """Of a setting."""
     common = {**setting.sizes._asdict(), "prior_sd": PRIOR_SD, "every": EVERY, "draws": DRAWS}
     simulation = {"features": FEATURES, "population": POPULATION, "seed": SEED}
-    return common | (simulation if setting.source == SIMULATED else {})
+    chosen = {} if setting.first is None else {"first": setting.first}
+    return common | chosen | (simulation if setting.source == SIMULATED else {})

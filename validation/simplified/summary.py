@@ -70,6 +70,11 @@ class Summary:
         return Interval.of(self.along(FULL) - self.along(SIMPLIFIED))
 
     @property
+    def along_distance(self) -> np.ndarray:
+        """How far accuracies are apart, averaged over the run, by repetition."""
+        return np.abs(self.curve_difference[:, 1:]).mean(axis=1)
+
+    @property
     def alike(self) -> int:
         """In how many repetitions both runs end with the same test accuracy."""
         return int((self.final(FULL) == self.final(SIMPLIFIED)).sum())

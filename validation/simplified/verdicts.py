@@ -40,6 +40,27 @@ def overall(summaries: Sequence[Summary]) -> list[str]:
     ]
 
 
+def vanishing(summaries: Sequence[Summary]) -> list[str]:
+    """Supplement F's finding, by tables with several numbers of rows: do the criteria differ less with more of them?"""
+    by_table: dict[tuple[str, int | None], list[Summary]] = {}
+    for each in summaries:
+        by_table.setdefault((each.setting.source, each.setting.first), []).append(each)
+    sizes = [sorted(held, key=lambda each: each.setting.n) for held in by_table.values() if len(held) > 1]
+    return [_vanishing(held[0], held[-1]) for held in sizes]
+
+
+def _vanishing(least: Summary, most: Summary) -> str:
+    fewer, more = (each.along_distance for each in (least, most))
+    change = Interval.of_groups([more, -fewer], [1, 1])
+    gap = Interval(2 * change.mean, 2 * change.half, 2 * change.error)
+    word = {-1: "supported", 0: "undecided", 1: "not supported"}[gap.sign]
+    return (
+        f"That differences vanish as n grows is {word} by {least.setting.source}: the distance between the two, averaged along "
+        f"the run, is {fewer.mean():.2f} points with n = {least.setting.n} and {more.mean():.2f} with n = {most.setting.n}, a "
+        f"change of {gap.text()}."
+    )
+
+
 def _difference(how: str, held: Sequence[Interval]) -> str:
     largest = max(held, key=lambda each: abs(float(each.mean)))
     return (

@@ -14,7 +14,7 @@ from validation.study.store import ResultsError
 INTERRUPTED, FAILED = 130, 1
 
 
-def processes(text: str) -> int:
+def number_of_processes(text: str) -> int:
     """A number of processes from the command line."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of processes. Give 1 or more.")

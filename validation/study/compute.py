@@ -5,13 +5,17 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from multiprocessing import get_context
 from typing import Protocol, TypeVar
 
-import joblib
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from threadpoolctl import threadpool_limits
 
 import pymc_bpls as bpls
+from pymc_bpls.compute.threads import IN_TURN, Executor, side_by_side
 from validation.study.store import Keyed, Record, Store
 
 HOUR = 3600.0
@@ -33,17 +37,23 @@ Repeat = Callable[[S, int], Record]
 
 
 def fill(
-    store: Store[S], wanted: Sequence[tuple[S, int]], repeat: Repeat, load: Callable[[str], object], *, jobs: int = 1
+    store: Store[S],
+    wanted: Sequence[tuple[S, int]],
+    repeat: Repeat,
+    load: Callable[[str], object],
+    *,
+    executor: Executor | None = None,
 ) -> None:
     """Compute and store every missing repetition of settings, with their numbers of repetitions; tables that cannot be had are
-    named and left out.
+    named and left out. Repetitions run one after the other, or several at a time by any `executor` that has `submit`: one of
+    `concurrent.futures`, processes by "spawn", or a Dask client.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, speed_estimate_period=HOUR) as bar:
         available = _available({setting.source for setting, _ in wanted}, load, bar)
         cells = store.missing([each for each in wanted if each[0].source in available])
         task = bar.add_task("self-training", total=sum(setting.work for setting, _ in cells))
-        for setting, number, record, seconds in _computed(cells, repeat, jobs):
+        for setting, number, record, seconds in _computed(cells, repeat, executor):
             store.add(setting, number, record)
             bar.advance(task, setting.work)
             left = bar.tasks[task].time_remaining
@@ -62,14 +72,20 @@ def _available(sources: set[str], load: Callable[[str], object], bar: Progress) 
     return found
 
 
-def _computed(cells: Sequence[tuple[S, int]], repeat: Repeat, jobs: int) -> Iterator[tuple[S, int, Record, float]]:
-    """Repetitions as they are finished."""
-    run = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
-    yield from run(joblib.delayed(_cell)(repeat, setting, number) for setting, number in cells)
+def processes(jobs: int) -> AbstractContextManager[Executor | None]:
+    """So many processes, of which one needs no executor."""
+    return nullcontext() if jobs == 1 else ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
 
 
-def _cell(repeat: Repeat, setting: S, number: int) -> tuple[S, int, Record, float]:
-    start = time.perf_counter()
+def _computed(
+    cells: Sequence[tuple[S, int]], repeat: Repeat, executor: Executor | None
+) -> Iterator[tuple[S, int, Record, float]]:
+    """Repetitions in order."""
+    yield from side_by_side(partial(_cell, repeat), cells, executor or IN_TURN)
+
+
+def _cell(repeat: Repeat, cell: tuple[S, int]) -> tuple[S, int, Record, float]:
+    (setting, number), start = cell, time.perf_counter()
     # matrices are small
     with warnings.catch_warnings(), threadpool_limits(1, user_api="blas"):
         # refits without a mode are never selected

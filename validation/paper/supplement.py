@@ -1,0 +1,143 @@
+"""The report's parts on the supplement's settings, on where PPP is worth it, and on priors against models without one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from validation.paper import wording
+from validation.paper.hypotheses import GOOD, POOR, RIVALS_BY_GLM, easy, hard
+from validation.paper.settings import EP, GLM_SUPERVISED, PROBABILITY, RANDOM, SUPERVISED, Setting
+from validation.paper.summary import ALONG, FINAL, ORACLE, Summary, pooled
+from validation.paper.winners import DESIGNS, Match, counted, no_lead, printed_for
+from validation.paper.wording import Column, accuracy, bold, by_setting, difference, position
+from validation.study.intervals import Interval
+from validation.study.markdown import bullets, table
+
+DESIGN = {"text": "by the text's design (all features act)", "code": "by the code's design (one of 60 features acts)"}
+WHEN = {ORACLE: "by the oracle's stop", FINAL: "with all pseudo-labels"}
+
+
+def winners_in_short(matched: Mapping[str, Sequence[tuple[Match, Match]]]) -> list[str]:
+    """How many of the printed winners the intervals speak for and against."""
+    sentences = []
+    for name, held in matched.items():
+        if held:
+            parts = [f"{WHEN[each[0].measure]} {_counts(each)}" for each in zip(*held, strict=True)]
+            sentences.append(f"Of the winners that the supplement prints, {DESIGN[name]}: {'; '.join(parts)}.")
+    return sentences
+
+
+def _counts(found: Sequence[Match]) -> str:
+    return ", ".join(f"{word} in {number}" for word, number in counted(found).items()) + f" of {len(found)}"
+
+
+def winners(matched: Mapping[str, Sequence[tuple[Match, Match]]]) -> list[str]:
+    """Setting by setting."""
+    if not any(matched.values()):
+        return []
+    parts = ["## The winners of the supplement's twenty settings", wording.ABOUT_WINNERS]
+    for name, held in matched.items():
+        if not held:
+            continue
+        header = ["setting", "R"]
+        for when in (ORACLE, FINAL):
+            header += [f"{when}: the paper's", "here, by the mean", "printed winner − best other", "verdict"]
+        rows = [[one.summary.setting.title, str(one.summary.repetitions), *_cells(one), *_cells(end)] for one, end in held]
+        rows += [_waiting(each) for each in DESIGNS[name] if each.key not in {one.summary.setting.key for one, _ in held}]
+        close = [
+            f"{WHEN[each[0].measure]} neither of PPP and the probability score is a point ahead of the other in "
+            f"{no_lead(each)} of {len(each)} settings, by intervals corrected for the table"
+            for each in zip(*held, strict=True)
+        ]
+        parts += [f"{DESIGN[name].capitalize()}: {'; '.join(close)}.", table(header, rows)]
+    return parts
+
+
+def _waiting(setting: Setting) -> list[str]:
+    """A setting with too few repetitions, or none."""
+    cells = [[_methods(printed), *[wording.NONE] * 2, "too few repetitions yet"] for printed in printed_for(setting)]
+    return [setting.title, wording.NONE, *cells[0], *cells[1]]
+
+
+def _methods(names: Sequence[str]) -> str:
+    return " / ".join(wording.NAMES[name] for name in names)
+
+
+def _cells(found: Match) -> list[str]:
+    lead = f"{bold(found.ahead)} ({wording.NAMES[found.printed[0]]} − {wording.NAMES[found.rival]})"
+    return [_methods(found.printed), wording.NAMES[found.best], lead, found.word]
+
+
+def where(main: Sequence[Summary]) -> list[str]:
+    """PPP's advantage by the paper's proxies, and the sentence for practitioners."""
+    regions = {
+        f"hard: fewer labels than parameters, supervised accuracy below {POOR:g}%": [each for each in main if hard(each)],
+        "between": [each for each in main if not hard(each) and not easy(each)],
+        f"easy: as many labels as parameters or more, supervised accuracy of {GOOD:g}% or more": [
+            each for each in main if easy(each)
+        ],
+    }
+    regions = {name: held for name, held in regions.items() if held}
+    if not regions:
+        return []
+    columns = [(rival, measure) for measure in (ALONG, FINAL) for rival in (RANDOM, PROBABILITY, SUPERVISED)]
+    rows = [[name, str(len(held)), *(bold(pooled(held, EP, *column)) for column in columns)] for name, held in regions.items()]
+    header = ["settings that are", "number", *(f"PPP − {wording.NAMES[rival]}, {measure}" for rival, measure in columns)]
+    return ["## Where PPP is worth it", _for_practitioners(regions), table(header, rows)]
+
+
+def _for_practitioners(regions: Mapping[str, Sequence[Summary]]) -> str:
+    """What to do, as far as the intervals carry it."""
+    by_rival = {
+        rival: {name: pooled(held, EP, rival, ALONG) for name, held in regions.items()} for rival in (RANDOM, PROBABILITY)
+    }
+    parts = [_over_regions(rival, found) for rival, found in by_rival.items()]
+    ends = {name: pooled(held, EP, SUPERVISED, FINAL) for name, held in regions.items()}
+    lost, won = ([name.split(":")[0] for name, gap in ends.items() if gap.sign == sign] for sign in (-1, 1))
+    advice = []
+    if lost:
+        advice.append(f"with all pseudo-labels it costs accuracy against the supervised model in {_settings(lost)}")
+    if won:
+        advice.append(f"with all pseudo-labels it gains accuracy over the supervised model in {_settings(won)}")
+    if not lost and not won:
+        advice.append("with all pseudo-labels it is not to be told from the supervised model in any of these regions")
+    return f"For practitioners: along the run, PPP is {'; '.join(parts)}; {', and '.join(advice)}."
+
+
+def _over_regions(rival: str, found: Mapping[str, Interval]) -> str:
+    said = [f"{position(gap, wording.LONG[rival])} in {_settings([name.split(':')[0]])}" for name, gap in found.items()]
+    return ", ".join(said)
+
+
+def _settings(names: Sequence[str]) -> str:
+    words = {"hard": "hard settings", "between": "settings between", "easy": "easy settings"}
+    return " and ".join(words[name] for name in names)
+
+
+def informed(held: Sequence[Summary]) -> list[str]:
+    """What a prior around the truth is worth against models without one, selection apart and with it."""
+    if not held:
+        return []
+    prior: Column = ("prior", lambda each: wording.prior_in_words(each.setting.prior))
+    columns: tuple[Column, ...] = (
+        prior,
+        accuracy(SUPERVISED),
+        accuracy(GLM_SUPERVISED),
+        accuracy(EP),
+        difference(SUPERVISED, GLM_SUPERVISED),
+        difference(EP, SUPERVISED),
+        *(difference(EP, rival) for rival in RIVALS_BY_GLM),
+    )
+    advantage, by_prior, by_training = (
+        pooled(held, *pair) for pair in ((EP, GLM_SUPERVISED), (SUPERVISED, GLM_SUPERVISED), (EP, SUPERVISED))
+    )
+    separated, every = (sum(each.separated for each in held), sum(each.repetitions for each in held))
+    said = bullets(
+        [
+            f"With all pseudo-labels, PPP with the prior is {position(advantage, 'the supervised model without one')}. Of "
+            f"this, the prior without any pseudo-label makes {bold(by_prior)}, and self-training by PPP {bold(by_training)}.",
+            f"The labeled rows are separated in {separated} of {every} repetitions, where every likelihood by `glm` is 1 up to "
+            "rounding, so that the likelihood cannot choose.",
+        ]
+    )
+    return ["## Informative priors against models without one", said, by_setting(columns, held), wording.ABOUT_WITHOUT_PRIOR]
