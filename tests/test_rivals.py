@@ -1,0 +1,157 @@
+"""The study of rivals: its measures, populations, R's methods, and the report of known records."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+
+from validation.rivals import __main__ as command
+from validation.rivals import in_r
+from validation.rivals.designs import DESIGNS, simulate
+from validation.rivals.measures import ACCURACY, COVERAGE, ECE, LOG_SCORE, SECONDS, SIZE, class_sets, measure
+from validation.rivals.methods import CONDITIONAL, PPP, SUPERVISED, WHOLE, repeat, rivals_of
+from validation.rivals.report import compared, headline, write
+from validation.rivals.settings import CODE, MADE_BY_CLASSES, QUICK, REAL, SETTINGS, SIMULATED, Setting
+from validation.rivals.splits import draw_split
+from validation.rivals.store import CHOOSING, PYTHON, R, stores
+from validation.rivals.summary import Summary, merged
+
+GAUSSIAN, CARS = MADE_BY_CLASSES[0], REAL[0]
+
+
+def test_measures_of_known_probabilities():
+    p = np.array([[0.95, 0.05], [0.75, 0.25], [0.75, 0.25], [0.35, 0.65]])
+    y = np.array([0, 0, 1, 1])
+    found = measure(p, y)
+    assert (found[ACCURACY], found[COVERAGE], found[SIZE]) == (0.75, 1.0, 1.75)
+    assert found[LOG_SCORE] == pytest.approx(-log_loss(y, p))
+    # one row each in two bins, and two in another, of which one is right
+    assert found[ECE] == pytest.approx((0.05 + 2 * 0.25 + 0.35) / 4)
+    assert class_sets(np.array([[0.5, 0.45, 0.05], [0.02, 0.9, 0.08]])).tolist() == [[True, True, False], [False, True, False]]
+    # sure and wrong
+    wrong = measure(np.array([[1.0, 0.0]]), np.array([1]))
+    assert (wrong[COVERAGE], wrong[LOG_SCORE], wrong[ECE]) == (0.0, np.log(1e-6), 1.0)
+
+
+def test_calibrated_probabilities_have_little_calibration_error_and_cover():
+    rng = np.random.default_rng(0)
+    one = rng.uniform(size=100_000)
+    found = measure(np.column_stack([1 - one, one]), (rng.uniform(size=len(one)) < one).astype(int))
+    assert found[ECE] < 0.01 and found[COVERAGE] > 0.9
+
+
+@pytest.mark.parametrize(("name", "distance"), [("separated", 3.0), ("overlapping", 1.5), ("dependent_features", None)])
+def test_populations_are_as_hard_as_their_distance_says(name, distance):
+    X, y = simulate(name, 40_000, 4, np.random.default_rng(1))
+    if distance is None:
+        # along the vector of ones, noise has the variance ρ + (1 − ρ)/q
+        distance = 1.5 / np.sqrt(4) / np.sqrt(0.8 + 0.2 / 4)
+    best = LogisticRegression().fit(X[:20_000], y[:20_000]).score(X[20_000:], y[20_000:])
+    assert best == pytest.approx(norm.cdf(distance / 2), abs=0.01) and y.mean() == pytest.approx(0.5, abs=0.02)
+    assert set(DESIGNS) == {each.source for each in MADE_BY_CLASSES}
+
+
+def test_splits_are_those_of_their_repetition_and_hide_labels():
+    one, again, other = draw_split(GAUSSIAN, 0), draw_split(GAUSSIAN, 0), draw_split(GAUSSIAN, 1)
+    assert np.array_equal(one.X, again.X) and not np.array_equal(one.X, other.X)
+    assert (len(one.labeled), len(one.candidates), len(one.test)) == (10, 90, 1000)
+    assert (one.known[one.labeled] == one.y[one.labeled]).all() and (one.known >= 0).sum() == 10
+    train = np.r_[one.labeled, one.candidates]
+    np.testing.assert_allclose([one.X[train].mean(axis=0), one.X[train].std(axis=0)], [[0] * 4, [1] * 4], atol=1e-9)
+    assert WHOLE in rivals_of(GAUSSIAN) and WHOLE not in rivals_of(Setting(CODE, 100, 60))
+
+
+def fake(number, values):
+    """A record of methods with these accuracies but for noise, which they share, and log scores that follow them."""
+    noise = np.random.default_rng(number).normal(0, 0.01, size=2)
+    return {
+        name: {ACCURACY: value + noise[0], LOG_SCORE: value - 1 + noise[1], ECE: 0.1, COVERAGE: 0.9, SIZE: 1.2, SECONDS: 1.0}
+        for name, value in values.items()
+    }
+
+
+def of_known(setting, values, repetitions=8):
+    return Summary(setting, {number: fake(number, values) for number in range(repetitions)})
+
+
+def test_the_headline_names_gains_and_losses_beyond_chance(tmp_path):
+    better = of_known(GAUSSIAN, {SUPERVISED: 0.8, PPP: 0.8, CONDITIONAL: 0.8, WHOLE: 0.9})
+    worse = of_known(CARS, {SUPERVISED: 0.8, PPP: 0.7, CONDITIONAL: 0.8, WHOLE: 0.8})
+    found = compared([better, worse], ACCURACY)
+    signs = {(each.method, each.summary.setting.source): each.gap.sign for each in found}
+    assert signs == {(PPP, "separated"): 0, (PPP, "cars"): -1, (WHOLE, "separated"): 1, (WHOLE, "cars"): 0}
+    by_accuracy, _ = headline([better, worse])
+    assert "of 4 comparisons" in by_accuracy and "1: labels integrated out, λ = 1 on separated (+10.0)" in by_accuracy
+    assert "Losses beyond chance: 1: PPP to the end on cars (-10.0)." in by_accuracy
+    write([better, worse], tmp_path / "rivals.md")
+    text = (tmp_path / "rivals.md").read_text()
+    assert "| PPP to the end | supervised | +0.0 [+0.0, +0.0] |" in text and "**-10.0 [-10.0, -10.0]**" in text
+    assert "that of labels integrated out, λ = 1: +10.0 [+10.0, +10.0] points against supervised;" in text
+
+
+def test_parts_are_merged_by_repetition():
+    summary = merged(
+        CARS, [{0: fake(0, {PPP: 0.5}), 1: fake(1, {PPP: 0.5})}, {1: fake(1, {"glm": 0.4}), 2: fake(2, {"glm": 0.4})}]
+    )
+    assert list(summary.records) == [0, 1] and not summary.has(PPP, "glm") and summary.has(PPP)
+    assert summary.gaps(PPP, "glm", ACCURACY) == pytest.approx([0.1])
+
+
+def test_the_command_computes_what_is_missing_by_any_executor_and_writes_the_report(tmp_path, monkeypatch):
+    cells = []
+
+    def once(setting, number):
+        cells.append((setting.key, number))
+        return fake(number, {SUPERVISED: 0.8, PPP: 0.7})
+
+    monkeypatch.setattr(command, "repeat", once)
+    monkeypatch.setattr(command, "choose", lambda setting, number: fake(number, {"choose": 0.8}))
+    monkeypatch.setattr(in_r, "available", lambda: True)
+    monkeypatch.setattr(in_r, "compute", lambda setting, numbers: {k: fake(k, {"glm": 0.6}) for k in numbers})
+    command.main(["--quick", "--folder", str(tmp_path)])
+    assert sorted(cells) == sorted((each.key, number) for each in QUICK for number in range(2))
+    text = (tmp_path / "reports" / "rivals.md").read_text()
+    assert "| PPP to the end |" in text and "R's `glm`" in text and "`choose`" in text
+    command.main(["--quick", "--folder", str(tmp_path)])
+    assert len(cells) == 4
+    with ThreadPoolExecutor(2) as executor:
+        command.compute(QUICK, 3, stores(tmp_path / "again"), executor)
+    one, again = (stores(folder)[PYTHON].read(QUICK[0]) for folder in (tmp_path, tmp_path / "again"))
+    assert [one[k] == again[k] for k in (0, 1)] == [True, True] and len(again) == 3
+    assert set(stores(tmp_path)) == {PYTHON, CHOOSING, R}
+
+
+def test_the_report_is_that_of_the_stored_results(tmp_path):
+    held = stores(command.HERE)
+    assert command.report(held, tmp_path).read_text() == (command.HERE / "reports" / "rivals.md").read_text()
+    assert len({each.key for each in SETTINGS}) == len(SETTINGS) == len(MADE_BY_CLASSES) + len(SIMULATED) + len(REAL)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not in_r.available(), reason="needs R with mclust")
+def test_glm_in_r_is_the_maximum_of_the_likelihood():
+    """Of rows that are not separated; mclust learns from the pool what ten labels cannot tell."""
+    setting = Setting("overlapping", 400, 4, 0.5)
+    drawn = draw_split(setting, 0)
+    found = in_r.compute(setting, [0])[0]
+    free = LogisticRegression(C=1e9, tol=1e-10, max_iter=1000).fit(drawn.X[drawn.labeled], drawn.y[drawn.labeled])
+    expected = measure(free.predict_proba(drawn.X[drawn.test]), drawn.y[drawn.test])
+    assert [found["glm"][name] for name in (ACCURACY, LOG_SCORE, ECE)] == pytest.approx(
+        [expected[name] for name in (ACCURACY, LOG_SCORE, ECE)], abs=2e-3
+    )
+    assert found["mclust"][ACCURACY] > 0.7
+
+
+@pytest.mark.slow
+def test_a_repetition_is_what_is_stored():
+    stored = stores(command.HERE)[PYTHON].read(CARS)[0]
+    again = json.loads(json.dumps(repeat(CARS, 0)))
+    assert set(again) == set(stored)
+    for name, values in stored.items():
+        np.testing.assert_allclose(
+            [again[name][each] for each in (ACCURACY, LOG_SCORE)], [values[each] for each in (ACCURACY, LOG_SCORE)], atol=2e-3
+        )

@@ -1,0 +1,1 @@
+"""What self-training is worth beside other uses of unlabeled rows: `python -m validation.rivals`."""

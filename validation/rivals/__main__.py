@@ -1,0 +1,77 @@
+"""Computes what is missing, then writes the report: `python -m validation.rivals [--quick | --report]`.
+
+Every repetition is kept in `validation/results/rivals/` as it is finished; a rerun computes only what is missing. Rivals in R
+are left out where there is no `Rscript` with mclust.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from pymc_bpls.compute.threads import Executor
+from validation.rivals import in_r
+from validation.rivals.methods import choose, repeat
+from validation.rivals.report import write
+from validation.rivals.settings import QUICK, REPETITIONS, SETTINGS, Setting
+from validation.rivals.splits import load
+from validation.rivals.store import CHOOSING, PYTHON, R, stores
+from validation.rivals.summary import FEWEST, merged
+from validation.study.command import finish, number_of_processes
+from validation.study.compute import fill, processes
+from validation.study.store import Store
+
+HERE = Path(__file__).parents[1]
+
+
+def compute(
+    settings: Sequence[Setting], repetitions: int, held: dict[str, Store[Setting]], executor: Executor | None = None
+) -> None:
+    """What is missing: the package's and scikit-learn's methods, the choice, and R's methods on the same splits."""
+    wanted = [(setting, repetitions) for setting in settings]
+    for name, compute_one in ((PYTHON, repeat), (CHOOSING, choose)):
+        fill(held[name], wanted, compute_one, load, executor=executor)
+    if not in_r.available():
+        Console().print("Left out: R's glm and mclust, since there is no Rscript with mclust.", markup=False)
+        return
+    for setting in settings:
+        done, judged = held[R].read(setting), held[PYTHON].read(setting)
+        missing = [number for number in judged if number < repetitions and number not in done]
+        for number, record in (in_r.compute(setting, missing) if missing else {}).items():
+            held[R].add(setting, number, record)
+
+
+def report(held: dict[str, Store[Setting]], folder: Path) -> Path | None:
+    """Write the report from what is stored, if anything is."""
+    summaries = [merged(each, [store.read(each) for store in held.values()]) for each in SETTINGS]
+    summaries = [each for each in summaries if each.repetitions >= FEWEST]
+    if not summaries:
+        return None
+    path = folder / "rivals.md"
+    write(summaries, path)
+    return path
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the study."""
+    parser = argparse.ArgumentParser(prog="python -m validation.rivals", description="other ways to use unlabeled rows")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="two repetitions of two tables that need no download")
+    size.add_argument("--report", action="store_true", help="the report alone, of what is stored")
+    parser.add_argument("--jobs", type=number_of_processes, default=1, help="processes")
+    parser.add_argument("--folder", type=Path, default=HERE, help="where results/ and reports/ are")
+    given = parser.parse_args(arguments)
+    held = stores(given.folder)
+    settings, repetitions = (QUICK, FEWEST) if given.quick else (() if given.report else SETTINGS, REPETITIONS)
+    with processes(given.jobs) as executor:
+        finish(
+            lambda: compute(settings, repetitions, held, executor),
+            lambda: report(held, given.folder / "reports"),
+        )
+
+
+if __name__ == "__main__":
+    main()
