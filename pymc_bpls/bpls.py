@@ -304,6 +304,7 @@ class BPLS(PseudoLabelSelector):
         check(random_seed=random_seed)
         options = {**({} if nuts_sampler is None else {"nuts_sampler": nuts_sampler}), **sample_kwargs}
         sampling, rng = Sampling(method, draws, tune, chains, options), np.random.default_rng(random_seed)
+        self._refuse_rows_of_lazy_pool(result)
         trained = read_trained(result, self._problem)
         with working("sample of the final model", progressbar):
             return sample_final(self._scorer, trained, sampling, rng)

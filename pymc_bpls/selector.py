@@ -158,6 +158,7 @@ class PseudoLabelSelector(ABC):
         >>> pls.predict_proba({"x": [0.5, -4.0]}, result=run).sel({"class": 1}).values.round(2)
         array([0.63, 0.01])
         """
+        self._refuse_rows_of_lazy_pool(result)
         with working("probabilities", False):
             return class_probabilities(self._scorer, read_each(result, self._problem), rows, by)
 
@@ -191,6 +192,7 @@ class PseudoLabelSelector(ABC):
             "pseudo-labeled", "unlabeled" (a candidate that was left), "set aside" (by a stop rule) or "held out"; and `round`,
             in which the row got its pseudo-label.
         """
+        self._refuse_rows_of_lazy_pool(result)
         with working("labels", False):
             return label_table(self._scorer, read_trained(result, self._problem))
 
@@ -310,6 +312,7 @@ class PseudoLabelSelector(ABC):
             return scores.assign_attrs(_told_of(settings, expansion, candidate, modes))
         if top is not None or to is not None:
             raise CriterionError("top= and to= are for lazy pools. All scores are in the Dataset that score() returns.")
+        self._refuse_executor(executor)
         if chunk_bytes is not None:
             scorer = scorer.with_memory(chunk_bytes)
         some = candidates if len(candidates) else labeled.positions[:1]
@@ -429,6 +432,7 @@ class PseudoLabelSelector(ABC):
         held_out = self._known(rows_to_hold_out(rules, self._problem, asked.rng))
         plan = Plan(rounds, batch_size, rules, read_balance(class_balance, scorer), pseudo_weight, test_set, held_out)
         check_drawing(asked.rule, replicates, batch_size)
+        self._refuse_executor(executor)
         if self._lazy is not None:
             check_run(settled(scorer, asked, self._problem.labeled), plan, replicates)
         table = self._problem.table
@@ -941,6 +945,21 @@ class PseudoLabelSelector(ABC):
         hiding._scorer = self._scorer.with_table(replace(table.without(rows), codes=codes))
         hiding._problem = hiding._scorer.problem
         return hiding
+
+    def _refuse_executor(self, executor: Executor | None) -> None:
+        """Say that there are no partitions to run."""
+        if executor is not None and self._lazy is None:
+            raise CriterionError(
+                "executor= runs the partitions of lazy pools, and this pool is in memory. Leave it out: threads score it."
+            )
+
+    def _refuse_rows_of_lazy_pool(self, result: Any) -> None:
+        """Say that rows of D are not at hand."""
+        if self._lazy is not None and result is not None:
+            raise CriterionError(
+                "Rows of a lazy pool are not kept after a run, and predictions by it need them. Give the rows that it added "
+                "as the pool of another BPLS, and train that."
+            )
 
     def _needs_rows_in_memory(self) -> None:
         if self._lazy is not None:

@@ -157,24 +157,6 @@ def test_a_lost_worker_makes_no_difference(model, client, hundred_thousand, monk
     _same(found, scores)
 
 
-def test_the_only_worker_lost_takes_what_was_sent_with_it(model, hundred_thousand, monkeypatch):
-    rows, scores = hundred_thousand
-    pls = bpls.BPLS(model, pool=_pool(rows, 20_000))
-    original, killed = scoring.over_parts, []
-    settings = {"n_workers": 1, "threads_per_worker": 1, "memory_limit": "700MB", "dashboard_address": None}
-    with LocalCluster(**settings) as cluster, Client(cluster) as client:
-
-        def murderous(*arguments):
-            for reply in original(*arguments):
-                if not killed:
-                    killed.append(cluster.workers[0].pid)
-                    os.kill(killed[0], signal.SIGKILL)
-                yield reply
-
-        monkeypatch.setattr(scoring, "over_parts", murderous)
-        _same(pls.score("ppp", top=1000, executor=client, **QUIET), scores)
-
-
 def test_a_nan_in_the_seventh_partition_is_named(model, client, hundred_thousand, tmp_path):
     rows = hundred_thousand[0].copy()
     rows[7 * 5_000 + 12, 3] = np.nan

@@ -323,6 +323,9 @@ def test_a_run_is_gone_on_with_from_its_file(lazy, tmp_path):
         (lambda pls: pls.information(), "all of its rows at once"),
         (lambda pls: pls.self_train("probability", class_balance="labeled"), "class_balance="),
         (lambda pls: pls.self_train("ibpls"), "refits the model for each row"),
+        (lambda pls: pls.self_train("probability", choose=True), "all of its rows at once"),
+        (lambda pls: pls.accept(), "all of its rows at once"),
+        (lambda pls: pls.predict(result=pls.self_train("probability", rounds=1, **QUIET)), "not kept after a run"),
     ],
 )
 def test_what_needs_all_rows_at_once_is_refused(lazy, ask, says):
@@ -342,6 +345,8 @@ def test_pools_that_do_not_fit_the_model_are_refused(data, in_memory):
         bpls.BPLS(_model(*data), pool=iter([{"X": X[N:], "g": group[N:]}]))
     with pytest.raises(bpls.CriterionError, match="are for lazy pools"):
         in_memory.score("probability", top=3)
+    with ThreadPoolExecutor(1) as executor, pytest.raises(bpls.CriterionError, match="partitions of lazy pools"):
+        in_memory.score("probability", executor=executor)
     with pytest.raises(bpls.CriterionError, match="lazy"):
         bpls.ModelSet({"one": _model(*data), "two": _model(*data)}, pool={"X": rows, "g": da.from_array(group[N:])})
     with pm.Model() as centred:
