@@ -173,7 +173,7 @@ def separated(flat):
 def test_separated_rows_are_refused_without_the_prior_and_the_direction_is_named():
     with pytest.raises(ModeError, match=r'grows without bound along "b\[1\]": the labeled rows are separated'):
         separated(flat=False).score("reference")
-    with pytest.raises(ModeError, match=r'grows along "b\[1\]"'):
+    with pytest.raises(ModeError, match=r'rows are separated along "b\[1\]", where the prior is flat'):
         separated(flat=True).score("reference")
 
 

@@ -20,7 +20,7 @@ a step takes a tenth of a millisecond, a sixteenth of what one compiled loop of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack
@@ -93,7 +93,13 @@ def fit(
     factors = Factors.of(engine, labeled, k)
     point = factors.prior.start if mode is None else factors.point(mode.theta)
     sites, names = None if start is None else start.sites, engine.density.parameters.labels
-    return settle(factors, point, sites, names, tolerance=TO_RANK if to_rank else TOLERANCE, log_z=not to_rank)
+    how: dict[str, Any] = {"tolerance": TO_RANK if to_rank else TOLERANCE, "log_z": not to_rank}
+    try:
+        return settle(factors, point, sites, names, **how)
+    except ApproximationError:
+        if mode is None:
+            raise
+        return settle(factors, factors.prior.start, None, names, **how)
 
 
 def settle(
@@ -226,11 +232,12 @@ def _fitted(
     covariance = _inverse(state.lower)
     directions = linear.directions / np.sqrt(state.marginals.variance)[:, None]
     shape = Shape(directions, tilted.hermite_means(state.marginals))
-    value = np.nan
+    value, correction = np.nan, 0.0
     if log_z:
-        value = _log_z(prior, linear, sites, state, tilted.log_z()) + _correction(shape, covariance)
+        correction = _correction(shape, covariance)
+        value = _log_z(prior, linear, sites, state, tilted.log_z()) + correction
     rows = factors.rows if isinstance(factors.rows, ReducedRows) else None
-    return Gaussian(state.mean, covariance, value, steps, sites, shape, rows)
+    return Gaussian(state.mean, covariance, value, steps, sites, shape, rows, correction)
 
 
 def _inverse(lower: np.ndarray) -> np.ndarray:

@@ -87,7 +87,7 @@ class Gaussian:
     """N(mean, covariance) ≈ p_k, of shapes (q,) and (q, q), or (d,) and (d, d) in the coordinates of `rows`.
 
     `log_z` is EP's log Z_k, or the ELBO, a lower bound of it; NaN where there is none. `steps` were taken to find it; of EP,
-    `sites` are where the next fit may start, and `shape` corrects averages over it.
+    `sites` are where the next fit may start, `shape` corrects averages over it, and `correction` is what it adds to log Z_k.
     """
 
     mean: np.ndarray
@@ -97,6 +97,7 @@ class Gaussian:
     sites: Sites | None = None
     shape: Shape | None = None
     rows: ReducedRows | None = None
+    correction: float = 0.0
 
     @classmethod
     def at_mode(cls, mode: Mode) -> Gaussian:

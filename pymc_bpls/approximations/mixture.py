@@ -31,6 +31,11 @@ class Mixture:
         """Of all parts together."""
         return sum(part.steps for part in self.parts)
 
+    @property
+    def correction(self) -> float:
+        """Of log Z_k, by the parts."""
+        return float(np.exp(self.log_shares) @ [part.correction for part in self.parts])
+
     def nearest(self, psi: np.ndarray) -> Gaussian:
         """The part whose ψ_g is the nearest."""
         return self.parts[int(np.argmin(((self.psi - psi) ** 2).sum(axis=1)))]

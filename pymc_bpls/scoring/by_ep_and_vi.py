@@ -111,12 +111,14 @@ def _error_of_fit(approximation: str, fit: ModelFit, k: int, q: Gaussian, pairs:
 def _log_normalizers(
     approximation: str, engine: Engine, labeled: Labeled, fits: dict[int, Gaussian]
 ) -> tuple[dict[int, LogRatio], dict[str, float]]:
-    """log Z_k of each fit, and, where they were sampled, the error of what all candidates share and its k-hat.
+    """log Z_k of each fit, and of what all candidates share: the size of EP's correction, which is that of its error where
+    priors have spikes and heavy tails; where they were sampled, the error and its k-hat.
 
     A k-hat above 1 is replaced by that of another proposal, which has heavier tails, where this confirms the values.
     """
     if APPROXIMATIONS[approximation].has_log_z:
-        return {k: LogRatio(q.log_z, 0.0) for k, q in fits.items()}, {}
+        largest = max(abs(q.correction) for q in fits.values())
+        return {k: LogRatio(q.log_z, 0.0) for k, q in fits.items()}, {"log_normalizer_correction": largest}
     sampled = {k: log_evidence(engine, labeled, q, k) for k, q in fits.items()}
     error = float(np.sqrt(sum(ratio.error**2 for ratio, _ in sampled.values())))
     pareto_k = max(pareto_k for _, pareto_k in sampled.values())

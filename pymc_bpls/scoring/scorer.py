@@ -135,7 +135,8 @@ def fit_on(scorer: Scorer, settings: Settings, labeled: Labeled, start: np.ndarr
         try:
             return scorer.fit(labeled, start)
         except ModeError as no_mode:
-            raise ModeError(f"{no_mode} {str(error).split('. ')[0].rstrip('.')}.") from no_mode
+            also = str(error).split(". ")[0].rstrip(".")
+            raise ModeError(f"{str(no_mode).rstrip('.')} ({also[0].lower()}{also[1:]}).") from no_mode
 
 
 def told_probabilities(scorer: Scorer, fit: Fitted, positions: np.ndarray) -> np.ndarray:
