@@ -316,7 +316,8 @@ def test_choices_within_a_criterion_s_own_error_are_ties(against_quadrature):
         assert float(found["lead"]) == pytest.approx(best[0] - best[1], abs=1e-9)
         tied = int((best[0] - best[1:] < error).sum())
         assert int(found["n_within_own_error"]) == tied
-        assert (f"and {tied} others are nearer than its own error" in str(found["verdict"].to_numpy())) == (tied > 0)
+        nearer = "1 other is" if tied == 1 else f"{tied} others are"
+        assert (f"and {nearer} nearer than its own error" in str(found["verdict"].to_numpy())) == (tied > 0)
     assert np.isnan(float(audit.agreement.sel(criterion="variance")["own_error"]))
 
 
