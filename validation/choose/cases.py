@@ -53,7 +53,7 @@ SIZES = (
 POOLS = tuple(replace(case, part=POOLED) for case in SIZES)
 NULLS = (Case(NULL, NOISE),)
 POWERS = (Case(POWER, GAUSSIAN, n_pool=160, features=10),)
-GROUPS = {"the authors' design": paper.TABLE_1, "the (n, q) grid": paper.GRID, "real data": paper.REAL}
+GROUPS = {"the authors' design": paper.TABLE_1, "the (n, q) grid": (*paper.GRID, *paper.SMALLEST), "real data": paper.REAL}
 PAPERS = tuple(Case(PAPER, each.source, setting=each) for held in GROUPS.values() for each in held)
 #: Cases by part, with their numbers of repetitions.
 PARTS = {
