@@ -137,7 +137,11 @@ def _progress(summaries: Sequence[Summary]) -> str:
     fewest, most = (pick(each.repetitions for each in summaries) for pick in (min, max))
     done = sum(min(each.repetitions, REPETITIONS) for each in summaries)
     rest = "" if done == REPETITIONS * len(SETTINGS) else f" of the {REPETITIONS * len(SETTINGS)} that the command aims at"
-    return f"R is the number of repetitions, from {fewest} to {most}; {done} in all, of {len(summaries)} settings{rest}."
+    waiting = [name for method, name in NAMES.items() if not any(each.has(method) for each in summaries)]
+    missing = f" Not run yet: {', '.join(waiting)}." if waiting else ""
+    return (
+        f"R is the number of repetitions, from {fewest} to {most}; {done} in all, of {len(summaries)} settings{rest}.{missing}"
+    )
 
 
 def headline(summaries: Sequence[Summary]) -> list[str]:
