@@ -50,7 +50,7 @@ def client(tmp_path_factory):
     """Two workers without Bambi's `sparse`, which Dask imports where it is, and Numba (80 MB) with it."""
     preload = tmp_path_factory.mktemp("preload") / "without_sparse.py"
     preload.write_text('import sys\n\nsys.modules["sparse"] = None\n')
-    settings = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "700MB", "dashboard_address": None}
+    settings = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "700MB", "dashboard_address": ":0"}
     settings["preload"] = [str(preload)]
     with LocalCluster(**settings) as cluster, Client(cluster) as client:
         yield client

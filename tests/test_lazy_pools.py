@@ -145,7 +145,7 @@ def test_few_labels_and_many_features_are_scored_in_the_coordinates_of_the_label
     _same(bpls.BPLS(model, pool={"X": da.from_array(X[20:], chunks=(33, 60))}).score("ppp", top=30, **QUIET), scores, 30)
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(ends=st.lists(st.integers(0, M), max_size=6), k=st.integers(1, 40))
 def test_chunks_make_no_difference(in_memory, lazy, data, ends, k):
     X, group, _ = data
