@@ -403,6 +403,67 @@ def custom_distribution(rows, labels):
     return model
 
 
+# Rows that touch few of many parameters: 60 labeled rows, 20 candidates
+
+MANY: dict[str, Callable[[], pm.Model]] = {}
+_many = np.random.default_rng(7)
+M, M_LABELED, CLASSES, SCHOOLS, PEOPLE, ITEMS, TIMES = 80, 60, 30, 6, 25, 12, 40
+x_many, IN_CLASS = _many.normal(size=M), _many.integers(CLASSES, size=M)
+WHO, WHAT, WHEN = _many.integers(PEOPLE, size=M), _many.integers(ITEMS, size=M), _many.integers(TIMES, size=M)
+TRUE_MANY = (x_many + 0.8 * np.sin(IN_CLASS) + _many.logistic(size=M) > 0).astype(int)
+
+
+def _of_many(predictor: Callable[[], Any]) -> Callable[[], Any]:
+    def declare() -> pm.Model:
+        with pm.Model() as model:
+            labels = np.where(np.arange(M) < M_LABELED, TRUE_MANY, -1)
+            pm.Bernoulli("label", logit_p=pm.Normal("slope", 0, 1) * x_many + predictor(), observed=labels)
+        return model
+
+    MANY[predictor.__name__] = declare
+    return predictor
+
+
+@_of_many
+def nested_groups():
+    """Classes in schools, each with a scale."""
+    school = pm.HalfNormal("between", 1) * pm.Normal("school", 0, 1, shape=SCHOOLS)
+    return (pm.HalfNormal("within", 1) * pm.Normal("class", 0, 1, shape=CLASSES))[IN_CLASS] + school[IN_CLASS % SCHOOLS]
+
+
+@_of_many
+def crossed_groups():
+    """People and items with their scales, as in item response."""
+    person = pm.HalfNormal("scale_person", 1) * pm.Normal("person", 0, 1, shape=PEOPLE)
+    return person[WHO] - (pm.HalfNormal("scale_item", 1) * pm.Normal("item", 0, 1, shape=ITEMS))[WHAT]
+
+
+@_of_many
+def many_cells():
+    """Regression with poststratification: three factors and what two of them do together."""
+    eta = pm.Normal("intercept", 0, 2)
+    for name, index, size in (
+        ("age", WHAT, ITEMS),
+        ("state", IN_CLASS, CLASSES),
+        ("both", IN_CLASS * 2 + WHAT % 2, 2 * CLASSES),
+    ):
+        eta = eta + (pm.Exponential(f"scale_{name}", 1) * pm.Normal(name, 0, 1, shape=size))[index]
+    return eta
+
+
+@_of_many
+def random_slopes():
+    """An intercept and a slope of every group."""
+    scale, z = pm.HalfNormal("scale", 1, shape=2), pm.Normal("z", 0, 1, shape=(CLASSES, 2))
+    return scale[0] * z[IN_CLASS, 0] + scale[1] * z[IN_CLASS, 1] * x_many
+
+
+@_of_many
+def random_walk_over_time():
+    """A level at each time, which walks by steps of a fixed scale: a band."""
+    return pm.GaussianRandomWalk("level", sigma=0.4, init_dist=pm.Normal.dist(0, 1), steps=TIMES - 1)[WHEN]
+
+
 # Declared with containers, so that rows can be appended by pool=
 
 CONTAINERS = {"X": X, "group": GROUP}

@@ -20,7 +20,7 @@ a step takes a tenth of a millisecond, a sixteenth of what one compiled loop of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from scipy.linalg import lapack
@@ -28,7 +28,7 @@ from scipy.linalg import lapack
 from pymc_bpls.approximations.anderson import Mixing
 from pymc_bpls.approximations.factors import Factors
 from pymc_bpls.approximations.gaussian import Gaussian, Shape, Sites
-from pymc_bpls.approximations.tilted import Marginals, Nodes, TiltedDensities
+from pymc_bpls.approximations.tilted import LogFactors, Marginals, Nodes, TiltedDensities
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.engine.rows.reduced_rows import ReducedRows
@@ -80,6 +80,63 @@ class State(NamedTuple):
     marginals: Marginals
 
 
+class HasMarginals(Protocol):
+    """q for some sites."""
+
+    @property
+    def marginals(self) -> Marginals:
+        """Of every f."""
+        ...
+
+
+S = TypeVar("S", bound=HasMarginals)
+S_co = TypeVar("S_co", bound=HasMarginals, covariant=True)
+
+
+class Field(Protocol[S_co]):
+    """The Gaussian rest of p_k with the factors' linear functions."""
+
+    def gaussian(self, tau: np.ndarray, nu: np.ndarray) -> S_co | None:
+        """q with these sites (J,), or None where they leave no Gaussian."""
+        ...
+
+
+class SiteFactors(LogFactors, Protocol):
+    """Factors with what a fit starts from, and their names."""
+
+    @property
+    def labeled(self) -> Labeled:
+        """D, whose rows come first."""
+        ...
+
+    def laplace_sites(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """τ and ν (J,) of Laplace's kind at a point."""
+        ...
+
+    def names(self, which: np.ndarray, labels: Sequence[str]) -> str:
+        """Some of them, in words."""
+        ...
+
+
+class DenseField(NamedTuple):
+    """With one matrix over all coordinates."""
+
+    prior: Rest
+    linear: Linear
+
+    def gaussian(self, tau: np.ndarray, nu: np.ndarray) -> State | None:
+        """q with these sites (J,), or None where they leave no Gaussian."""
+        A, offset = self.linear
+        lower, wrong = lapack.dpotrf(self.prior.precision + (A.T * tau) @ A, lower=1)
+        if wrong:
+            return None
+        spread = lapack.dtrtrs(lower, A.T, lower=1)[0]
+        white = lapack.dtrtrs(lower, self.prior.pull + A.T @ (nu - tau * offset), lower=1)[0]
+        variance = np.maximum(np.einsum("ij,ij->j", spread, spread), _NO_SPREAD)
+        mean = lapack.dtrtrs(lower, white, lower=1, trans=1)[0]
+        return State(lower, mean, Marginals(white @ spread + offset, variance))
+
+
 def fit(
     engine: Engine, labeled: Labeled, k: int, mode: Mode | None, start: Gaussian | None, *, to_rank: bool = False
 ) -> Gaussian:
@@ -103,20 +160,44 @@ def fit(
 
 
 def settle(
-    factors: Factors, point: np.ndarray, start: Sites | None, names: Sequence[str], *, tolerance: float, log_z: bool
+    factors: Factors,
+    point: np.ndarray,
+    start: Sites | None,
+    names: Sequence[str],
+    *,
+    tolerance: float,
+    log_z: bool,
+    corrected: bool = True,
 ) -> Gaussian:
     """EP's Gaussian for some factors, from the sites of an earlier fit or those of Laplace's kind at a `point` (d,).
 
-    Moments agree to `tolerance`; `names` are those of the coordinates.
+    Moments agree to `tolerance`; `names` are those of the coordinates. log Z is `corrected` or not.
 
     Raises
     ------
     ApproximationError
         There is no Gaussian to start from, or EP does not converge.
     """
-    prior, linear = Rest.of(factors), Linear(factors.directions, factors.offset)
-    tau, nu, nodes, state = _first(factors, prior, linear, point, start)
-    tau, nu, state = _with_own_moments(factors, prior, linear, tau, nu, state)
+    field = DenseField(Rest.of(factors), Linear(factors.directions, factors.offset))
+    found = fixed_point(factors, field, point, start, names, tolerance)
+    return _fitted(factors, field, found, log_z=log_z, corrected=corrected)
+
+
+class FixedPoint(NamedTuple, Generic[S]):
+    """Sites with q and the tilted densities, whose moments agree after so many steps."""
+
+    sites: Sites
+    state: S
+    tilted: TiltedDensities
+    steps: int
+
+
+def fixed_point(
+    factors: SiteFactors, field: Field[S], point: np.ndarray, start: Sites | None, names: Sequence[str], tolerance: float
+) -> FixedPoint[S]:
+    """Where moments agree to the tolerance."""
+    tau, nu, nodes, state = _first(factors, field, point, start)
+    tau, nu, state = _with_own_moments(factors, field, tau, nu, state)
     mixing, last, damping = Mixing(), np.inf, 1.0
     scale = np.concatenate([state.marginals.variance, np.sqrt(state.marginals.variance)])
     for steps in range(1, _MOST_STEPS + 1):
@@ -127,7 +208,7 @@ def settle(
         off = np.abs(matched_variance / variance - 1)
         miss = max((np.abs(matched_mean - mean) / np.sqrt(variance)).max(), off.max())
         if miss <= tolerance:
-            return _fitted(factors, prior, linear, Sites(factors.labeled, tau, nu, nodes), state, tilted, steps, log_z=log_z)
+            return FixedPoint(Sites(factors.labeled, tau, nu, nodes), state, tilted, steps)
         if miss > _WORSE * last:
             mixing, damping = Mixing(), max(0.5 * damping, _LEAST_DAMPING)
         last = miss
@@ -138,7 +219,7 @@ def settle(
         now = np.concatenate([tau, nu])
         ahead = np.concatenate([np.where(usable, new_tau, tau), np.where(usable, new_nu, nu)])
         new = mixing(now * scale, ahead * scale) / scale
-        tau, nu, state = _step(prior, linear, now, new, damping)
+        tau, nu, state = _step(field, now, new, damping)
     blame = factors.names(np.argsort(-off)[:3], names)
     raise ApproximationError(
         f'Expectation propagation did not settle for {blame}. Use approximation="vi", or tighter priors with lighter tails.'
@@ -146,8 +227,8 @@ def settle(
 
 
 def _first(
-    factors: Factors, prior: Rest, linear: Linear, point: np.ndarray, start: Sites | None
-) -> tuple[np.ndarray, np.ndarray, Nodes, State]:
+    factors: SiteFactors, field: Field[S], point: np.ndarray, start: Sites | None
+) -> tuple[np.ndarray, np.ndarray, Nodes, S]:
     """Where a fit starts: q that is a Gaussian, and so are its cavities.
 
     With the sites of an earlier fit whose rows D begins with, none for the rows that are new; else with those of Laplace's
@@ -161,20 +242,20 @@ def _first(
     rows = np.arange(len(tau)) < factors.n
     starts.append((np.where(rows, 0.0, tau), np.where(rows, 0.0, nu), Nodes.none(len(tau))))
     for tau, nu, nodes in starts:
-        state = _gaussian(prior, linear, tau, nu)
+        state = field.gaussian(tau, nu)
         if state is not None and _has_cavities(tau, state):
             return tau, nu, nodes, state
     raise ApproximationError(_NO_START)
 
 
-def _has_cavities(tau: np.ndarray, state: State) -> bool:
+def _has_cavities(tau: np.ndarray, state: HasMarginals) -> bool:
     """Whether q without any one site is a Gaussian."""
     return bool((1 - tau * state.marginals.variance > _IMPROPER).all())
 
 
 def _with_own_moments(
-    factors: Factors, prior: Rest, linear: Linear, tau: np.ndarray, nu: np.ndarray, state: State
-) -> tuple[np.ndarray, np.ndarray, State]:
+    factors: SiteFactors, field: Field[S], tau: np.ndarray, nu: np.ndarray, state: S
+) -> tuple[np.ndarray, np.ndarray, S]:
     """Sites (τ, ν) in which empty ones are set by their own moments, and q with them."""
     mean, variance = state.marginals
     empty = (tau == 0) & (nu == 0) & (variance > _NO_SPREAD)
@@ -184,31 +265,16 @@ def _with_own_moments(
     matched_mean, matched_variance = nodes.tilted(state.marginals, tau, nu).moments()
     own = np.where(empty, 1 / matched_variance - 1 / variance, tau)
     pull = np.where(empty, matched_mean / matched_variance - mean / variance, nu)
-    ahead = _gaussian(prior, linear, own, pull) if np.isfinite(own).all() and np.isfinite(pull).all() else None
+    ahead = field.gaussian(own, pull) if np.isfinite(own).all() and np.isfinite(pull).all() else None
     return (tau, nu, state) if ahead is None else (own, pull, ahead)
 
 
-def _gaussian(prior: Rest, linear: Linear, tau: np.ndarray, nu: np.ndarray) -> State | None:
-    """q with these sites, or None where they leave no Gaussian."""
-    A, offset = linear
-    lower, wrong = lapack.dpotrf(prior.precision + (A.T * tau) @ A, lower=1)
-    if wrong:
-        return None
-    spread = lapack.dtrtrs(lower, A.T, lower=1)[0]
-    white = lapack.dtrtrs(lower, prior.pull + A.T @ (nu - tau * offset), lower=1)[0]
-    variance = np.maximum(np.einsum("ij,ij->j", spread, spread), _NO_SPREAD)
-    mean = lapack.dtrtrs(lower, white, lower=1, trans=1)[0]
-    return State(lower, mean, Marginals(white @ spread + offset, variance))
-
-
-def _step(
-    prior: Rest, linear: Linear, old: np.ndarray, new: np.ndarray, damping: float
-) -> tuple[np.ndarray, np.ndarray, State]:
+def _step(field: Field[S], old: np.ndarray, new: np.ndarray, damping: float) -> tuple[np.ndarray, np.ndarray, S]:
     """Sites (τ, ν) moved towards the new ones, less where that leaves no Gaussian or no cavity."""
     for halving in range(30):
         share = damping * 0.5**halving
         tau, nu = np.split((1 - share) * old + share * new, 2)
-        state = _gaussian(prior, linear, tau, nu)
+        state = field.gaussian(tau, nu)
         if state is not None and _has_cavities(tau, state):
             return tau, nu, state
     raise ApproximationError(
@@ -217,24 +283,15 @@ def _step(
     )
 
 
-def _fitted(
-    factors: Factors,
-    prior: Rest,
-    linear: Linear,
-    sites: Sites,
-    state: State,
-    tilted: TiltedDensities,
-    steps: int,
-    *,
-    log_z: bool,
-) -> Gaussian:
+def _fitted(factors: Factors, field: DenseField, found: FixedPoint[State], *, log_z: bool, corrected: bool) -> Gaussian:
     """What is kept of a fit."""
+    (prior, linear), (sites, state, tilted, steps) = field, found
     covariance = _inverse(state.lower)
     directions = linear.directions / np.sqrt(state.marginals.variance)[:, None]
     shape = Shape(directions, tilted.hermite_means(state.marginals))
     value, correction = np.nan, 0.0
     if log_z:
-        correction = _correction(shape, covariance)
+        correction = _correction(shape, covariance) if corrected else 0.0
         value = _log_z(prior, linear, sites, state, tilted.log_z()) + correction
     rows = factors.rows if isinstance(factors.rows, ReducedRows) else None
     return Gaussian(state.mean, covariance, value, steps, sites, shape, rows, correction)

@@ -102,7 +102,7 @@ class Gaussian:
     @classmethod
     def at_mode(cls, mode: Mode) -> Gaussian:
         """Laplace's approximation."""
-        factor = (scipy.linalg.cholesky(mode.curvature, lower=True), True)
+        factor = (scipy.linalg.cholesky(mode.matrix, lower=True), True)
         covariance = scipy.linalg.cho_solve(factor, np.eye(len(mode.point)))
         return cls(mode.point, covariance, mode.log_integral, mode.steps, rows=mode.rows)
 

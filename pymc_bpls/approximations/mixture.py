@@ -9,8 +9,12 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.sparse_part import SparsePart
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.engine.rows.hierarchy import Hierarchy
+
+#: The Gaussian of x at one ψ.
+Part = Gaussian | SparsePart
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,7 @@ class Mixture:
     hierarchy: Hierarchy
     psi: np.ndarray
     log_shares: np.ndarray
-    parts: tuple[Gaussian, ...]
+    parts: tuple[Part, ...]
     log_z: float
 
     @property
@@ -36,7 +40,7 @@ class Mixture:
         """Of log Z_k, by the parts."""
         return float(np.exp(self.log_shares) @ [part.correction for part in self.parts])
 
-    def nearest(self, psi: np.ndarray) -> Gaussian:
+    def nearest(self, psi: np.ndarray) -> Part:
         """The part whose ψ_g is the nearest."""
         return self.parts[int(np.argmin(((self.psi - psi) ** 2).sum(axis=1)))]
 
@@ -46,8 +50,10 @@ class Mixture:
         with np.errstate(invalid="ignore"):
             return np.asarray(logsumexp(values, b=np.exp(self.log_shares).reshape(-1, *(1,) * (values.ndim - 1)), axis=0))
 
-    def _of_x(self, part: Gaussian) -> Gaussian:
+    def _of_x(self, part: Part) -> Gaussian:
         """A part in x (d,)."""
+        if isinstance(part, SparsePart):
+            return part.in_x()
         assert part.rows is not None
         space = part.rows.space
         return replace(part, mean=space.theta(part.mean[None])[0], covariance=space.covariance(part.covariance))

@@ -25,6 +25,7 @@ from pymc_bpls.approximations.mixture import Mixture
 from pymc_bpls.approximations.node_averages import NodeAverages, average_at_nodes
 from pymc_bpls.approximations.pool_table import PoolTable
 from pymc_bpls.approximations.replicates import Averages, average, standard_error
+from pymc_bpls.approximations.sparse_part import SparsePart
 from pymc_bpls.approximations.tilted import ORDERS, Marginals
 from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.threads import IN_TURN, for_matrices_of
@@ -159,7 +160,7 @@ class Predictive:
         assert self.engine.hierarchy is not None
         return Predictive(replace(self.engine, density=self.engine.hierarchy.density))
 
-    def _mixed(self, q: Mixture, average: Callable[[Predictive, Gaussian], Averages]) -> Averages:
+    def _mixed(self, q: Mixture, average: Callable[[Predictive, Any], Averages]) -> Averages:
         """Averages over a mixture, from those over its parts."""
         return Averages(q.average([average(self._of_hierarchy, part).log_means[0] for part in q.parts])[None])
 
@@ -208,30 +209,50 @@ class Predictive:
 
         return map_rows(some, len(positions), (_ROWS_AT_ONCE, _ROWS_AT_ONCE), IN_TURN, padded=False)
 
-    def _over_nodes(self, q: Gaussian, positions: np.ndarray, codes: np.ndarray | None, of: str = LIKELIHOOD) -> np.ndarray:
+    def _over_nodes(
+        self, q: Gaussian | SparsePart, positions: np.ndarray, codes: np.ndarray | None, of: str = LIKELIHOOD
+    ) -> np.ndarray:
         """Log averages over f ~ N(a'μ + b, a'Sa) of each row: of its class, (rows,), or of every class, (rows, K)."""
-        model = q.rows or self.by_one_predictor
-        assert model is not None
-        each = codes is None or (q.shape is not None and len(self.density.class_values) > 2)
+        if not len(positions):
+            return np.empty(0)
+        shaped = isinstance(q, SparsePart) or q.shape is not None
+        known = q.predictors(positions) if isinstance(q, SparsePart) else None
+        each = codes is None or (shaped and len(self.density.class_values) > 2)
         by_table = not each and self.are_many(len(positions)) and self.pool_table is not None
 
         def some(rows: np.ndarray) -> np.ndarray:
             own_codes = np.zeros(len(rows), dtype=int) if codes is None else codes[rows]
-            block = model.block(positions[rows], own_codes, np.ones(len(rows)))
-            A = block.matrix[:, 0, :]
-            spread = A @ q.covariance
-            own = 0.0 if block.residual is None else block.residual[:, 0, 0] ** 2
-            mean, sd = A @ q.mean + block.offset[:, 0], np.sqrt((spread * A).sum(axis=1) + own)
-            tilt = _tilt(q, spread, sd)
+            if isinstance(q, SparsePart):
+                assert known is not None
+                block, (mean, sd, tilt) = self._without_design(positions[rows], own_codes), (part[rows] for part in known)
+            else:
+                block, mean, sd, tilt = self._marginals(q, positions[rows], own_codes)
             if by_table:
                 return self._by_table(block, mean, sd).shaped(tilt)
             averages = self._at_nodes(block, mean, sd, self.refinement, each=each, of=of).shaped(tilt)
             return averages if codes is None or not each else averages[np.arange(len(rows)), own_codes]
 
-        if not len(positions):
-            return np.empty(0)
         with for_matrices_of(len(q.mean)):
             return map_rows(some, len(positions), (_PREDICTED_AT_ONCE, _PREDICTED_AT_ONCE), padded=False)
+
+    def _marginals(
+        self, q: Gaussian, positions: np.ndarray, codes: np.ndarray
+    ) -> tuple[Block, np.ndarray, np.ndarray, np.ndarray]:
+        """Rows, mean and sd (rows,) of their predictors under q, and the coefficients (rows, L) of their shape."""
+        model = q.rows or self.by_one_predictor
+        assert model is not None
+        block = model.block(positions, codes, np.ones(len(positions)))
+        A = block.matrix[:, 0, :]
+        spread = A @ q.covariance
+        own = 0.0 if block.residual is None else block.residual[:, 0, 0] ** 2
+        mean, sd = A @ q.mean + block.offset[:, 0], np.sqrt((spread * A).sum(axis=1) + own)
+        return block, mean, sd, _tilt(q, spread, sd)
+
+    def _without_design(self, positions: np.ndarray, codes: np.ndarray) -> Block:
+        """Rows whose predictors are known otherwise."""
+        assert self.by_one_predictor is not None
+        inputs, n = tuple(self.density.data[i][positions] for i in self.by_one_predictor.map.inputs), len(positions)
+        return Block(np.empty((n, 1, 0)), np.zeros((n, 1)), np.ones(n), codes, inputs)
 
     def are_many(self, n: int) -> bool:
         """Whether so many rows are worth a table."""

@@ -10,25 +10,28 @@ lattice of ψ, weighted by it. A new group has its prior given ψ in each of the
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 
 import numpy as np
 from scipy.special import logsumexp
 
-from pymc_bpls.approximations import ep
+from pymc_bpls.approximations import ep, sparse_ep
 from pymc_bpls.approximations.factors import Factors, nodes_apart
-from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.gaussian import Gaussian, Sites
 from pymc_bpls.approximations.lattice import climb, lay
-from pymc_bpls.approximations.mixture import Mixture
+from pymc_bpls.approximations.mixture import Mixture, Part
 from pymc_bpls.compute.threads import for_matrices_of
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.engine.rows.hierarchy import Hierarchy
 from pymc_bpls.engine.rows.reduced_rows import ReducedRows
+from pymc_bpls.engine.sparse.elimination import Elimination
+from pymc_bpls.engine.sparse.rows import SparseRows
 from pymc_bpls.errors import ApproximationError
 from pymc_bpls.model.data.table import Labeled
 
-_ROUGHLY = 1e-3
+_ROUGHLY, _ORDERS = 1e-3, 4
 
 
 def fit(
@@ -78,7 +81,9 @@ class _Fits:
     def __init__(self, hierarchy: Hierarchy, engine: Engine, labeled: Labeled, k: int, before: Mixture | None) -> None:
         self.hierarchy, self.engine, self.labeled, self.k, self.before = hierarchy, engine, labeled, k, before
         self.apart = nodes_apart(replace(engine, density=hierarchy.density))
-        self.known: list[tuple[np.ndarray, float, Gaussian]] = []
+        self.known: list[tuple[np.ndarray, float, Part]] = []
+        self.orders: deque[tuple[np.ndarray, Elimination]] = deque(maxlen=_ORDERS)
+        self.names = [engine.density.parameters.labels[i] for i in hierarchy.inner]
 
     def roughly(self, psi: np.ndarray) -> float:
         """log ∫ p(D | ψ, x)^k π(ψ, x) dx, well enough to look for its maximum; −∞ where EP fails."""
@@ -87,19 +92,28 @@ class _Fits:
         except ApproximationError:
             return -np.inf
 
-    def at(self, psi: np.ndarray, tolerance: float) -> Gaussian:
+    def at(self, psi: np.ndarray, tolerance: float) -> Part:
         """EP given ψ, its log Z that of the rows together with π(ψ)."""
-        for known, reached, q in self.known:
+        for known, reached, fitted in self.known:
             if reached <= tolerance and np.array_equal(known, psi):
-                return q
-        rows = self._rows(psi)
-        factors = Factors(rows, rows.gaussian_prior, None, self.labeled, self.k, self.apart)
-        names = [self.engine.density.parameters.labels[i] for i in self.hierarchy.inner]
+                return fitted
         near = self._nearest(psi)
-        sites, point = None if near is None else near.sites, factors.prior.start
-        q = ep.settle(factors, point, sites, names, tolerance=tolerance, log_z=True)
+        q = self._settled(psi, None if near is None else near.sites, tolerance)
         self.known.append((psi, tolerance, q))
         return q
+
+    def _settled(self, psi: np.ndarray, sites: Sites | None, tolerance: float) -> Part:
+        sparse, corrected = self._sparse_rows(psi), tolerance < _ROUGHLY
+        if sparse is not None:
+            return sparse_ep.settle(sparse, self.labeled, self.k, sites, self.names, tolerance, self.apart, corrected=corrected)
+        rows = self._rows(psi)
+        factors = Factors(rows, rows.gaussian_prior, None, self.labeled, self.k, self.apart)
+        start, options = factors.prior.start, {"log_z": True, "corrected": corrected}
+        return ep.settle(factors, start, sites, self.names, tolerance=tolerance, **options)
+
+    def _sparse_rows(self, psi: np.ndarray) -> SparseRows | None:
+        """Where rows touch few of many parameters; the order of elimination is the same at every ψ."""
+        return self.engine.conditionally_sparse(self.hierarchy.at(psi), self.labeled, self.orders)
 
     def _rows(self, psi: np.ndarray) -> ReducedRows:
         """In the coordinates of D's rows, as many as there are parameters at most."""
@@ -116,7 +130,7 @@ class _Fits:
                 f'approximation="ep" needs proper priors of what a hierarchy scales ({error}). Use approximation="vi".'
             ) from error
 
-    def _nearest(self, psi: np.ndarray) -> Gaussian | None:
+    def _nearest(self, psi: np.ndarray) -> Part | None:
         if not self.known:
             return None if self.before is None else self.before.nearest(psi)
         return min(self.known, key=lambda each: float(((each[0] - psi) ** 2).sum()))[2]

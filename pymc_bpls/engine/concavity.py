@@ -26,15 +26,22 @@ def nonconcave_parameters(engine: Engine, labeled: Labeled) -> np.ndarray:
     """Which parameters (f,) tell the modes of k ℓ_D + log π apart: all where nothing is known, none where S is concave."""
     every = np.arange(engine.density.dimension)
     rows = engine.affine_rows
+    if engine.sparse_rows is not None and engine.hierarchy is not None:
+        given = engine.hierarchy.at(engine.density.start[engine.hierarchy.outer])
+        prior = given.gaussian_prior
+        concave = _fixed_predictors(_curvatures(given, labeled)) == () and prior is not None and _is_concave(prior)
+        return engine.hierarchy.outer if concave else every
     if rows is None:
         return every
     fixed = _fixed_predictors(_curvatures(rows, labeled))
-    prior = engine.separable_prior if fixed is not None else None
-    if fixed is None or prior is None or not _is_concave(prior.quadratic):
+    separable = engine.separable_prior if fixed is not None else None
+    if fixed is None or separable is None or not _is_concave(separable.quadratic):
         return every
+    if not fixed:
+        return separable.coordinates
     matrix, _ = rows.design.take(labeled.positions)
     loading = np.flatnonzero(matrix[:, list(fixed)].any(axis=(0, 1)))
-    return np.union1d(prior.coordinates, loading).astype(int)
+    return np.union1d(separable.coordinates, loading).astype(int)
 
 
 def _curvatures(rows: AffineRows, labeled: Labeled) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -15,13 +16,19 @@ from pymc_bpls.engine.modes.failures import Derivatives, unidentified
 from pymc_bpls.engine.modes.hessian_check import Route
 from pymc_bpls.engine.modes.mode import Mode, find_mode
 from pymc_bpls.engine.modes.objective import Objective, derivatives
-from pymc_bpls.engine.modes.refits import Refits, Shared, refit_affine, refit_by_autodiff
+from pymc_bpls.engine.modes.refits import Refits, Shared, refit_affine, refit_by_autodiff, refit_sparse_rows
 from pymc_bpls.engine.newton import kernels
 from pymc_bpls.engine.row_engine import RowEngine
+from pymc_bpls.engine.rows.conditional_rows import ConditionalRows
 from pymc_bpls.engine.rows.far_rows import far_rows
 from pymc_bpls.engine.rows.marginal_rows import MarginalRows
 from pymc_bpls.engine.rows.reduced_rows import Coordinates, ReducedRows, RowSpaces
 from pymc_bpls.engine.rows.separable_priors import SeparablePrior, find_separable
+from pymc_bpls.engine.sparse.curvature import SparseCurvature
+from pymc_bpls.engine.sparse.elimination import Elimination
+from pymc_bpls.engine.sparse.newton import maximise
+from pymc_bpls.engine.sparse.objective import SparseObjective
+from pymc_bpls.engine.sparse.rows import SparseRows, find_sparse_prior
 from pymc_bpls.errors import ModeError, RowError
 from pymc_bpls.model.data.table import Labeled, Unlabeled
 from pymc_bpls.model.joint import joint_density
@@ -31,6 +38,7 @@ CHUNK_BYTES = 256 * 2**20
 _PAIRS_AT_ONCE = 64
 _PROBES = 3
 _FEW_PARAMETERS = 500
+_MANY_PARAMETERS, _WORTH, _EXPLAINED = 200, 8, 2000
 _HESSIANS, _MATRICES = 10, 4
 _FEWER_ROWS = "Label fewer rows, or leave out what makes rows depend on each other"
 
@@ -54,11 +62,15 @@ class Engine(RowEngine):
         Whether Hessians by autodiff can be trusted, found at the first one.
     pool : Unlabeled, optional
         Rows whose labels are integrated out: they add Σ_u λ_u g_u to every density.
+    sparse : bool, optional
+        Whether curvatures are kept by what is not zero of them; by default where there are many parameters, of which rows
+        touch few.
     """
 
     chunk_bytes: int = CHUNK_BYTES
     route: Route = field(default_factory=Route)
     pool: Unlabeled | None = None
+    sparse: bool | None = None
 
     @cached_property
     def _row_spaces(self) -> RowSpaces | None:
@@ -72,6 +84,40 @@ class Engine(RowEngine):
         """Of the matrices that D is worked on with: as many as its rows have predictors, if these are fewer than parameters."""
         q = self.density.dimension
         return q if self.affine_rows is None else min(q, self.affine_rows.map.size * (len(labeled) + 1))
+
+    @cached_property
+    def sparse_rows(self) -> SparseRows | None:
+        """The density in what rows touch of its parameters, where there are many, or `sparse` says so."""
+        many = self.sparse or (self.sparse is None and self.density.dimension >= _MANY_PARAMETERS)
+        if not many or self.affine_rows is None or self.pool is not None:
+            return None
+        prior = find_sparse_prior(self.affine_rows)
+        return None if prior is None else SparseRows(self.affine_rows, prior)
+
+    def sparse_objective(self, labeled: Labeled, k: int) -> SparseObjective | None:
+        """k ℓ_D + log π by what is not zero of its curvature, where rows touch so few parameters that this is worth while."""
+        rows, q = self.sparse_rows, self.density.dimension
+        if rows is None or not rows.has(labeled.positions):
+            return None
+        order = rows.order(labeled.positions)
+        if self.sparse is None and _WORTH * order.operations > q**3 / 3:
+            return None
+        return SparseObjective(rows, order, rows.block(labeled.positions, labeled.codes, k * labeled.weights))
+
+    def conditionally_sparse(
+        self, model: ConditionalRows, labeled: Labeled, orders: deque[tuple[np.ndarray, Elimination]]
+    ) -> SparseRows | None:
+        """Rows of a hierarchy with its scales fixed by what they touch, where that is worth while; `orders` are shared."""
+        many = self.sparse or (self.sparse is None and model.dimension >= _MANY_PARAMETERS)
+        prior = find_sparse_prior(model) if many else None
+        if prior is None:
+            return None
+        rows = SparseRows(model, prior, orders)
+        if not rows.has(labeled.positions):
+            return None
+        smaller = min(len(labeled), model.dimension)
+        worth = self.sparse or _WORTH * rows.order(labeled.positions).operations <= smaller**3
+        return rows if worth else None
 
     def _reduced(self, labeled: Labeled, *, remember: bool = True) -> ReducedRows | None:
         if self._row_spaces is None or self.pool is not None:
@@ -155,6 +201,9 @@ class Engine(RowEngine):
         divided = None if extra is None or not self.conditional else Unlabeled(np.array([extra[0]]), np.array([-1.0]))
         rows = self._reduced(held, remember=extra is None) if prior and divided is None else None
         start = self.density.start if start is None else start
+        sparse = self.sparse_objective(held, k) if rows is None and prior and divided is None else None
+        if sparse is not None and (mode := self._sparse_mode(sparse, start)) is not None:
+            return mode
         with for_matrices_of(self.density.dimension if rows is None else rows.dimension):
             return find_mode(
                 self.derivatives(held, k=k, prior=prior, without_label=divided, rows=rows),
@@ -179,6 +228,19 @@ class Engine(RowEngine):
         said = None if self.affine_rows is None else far_rows(self.affine_rows, labeled.positions)
         if said is not None:
             raise RowError(said)
+
+    def _sparse_mode(self, objective: SparseObjective, start: np.ndarray) -> Mode | None:
+        """Its mode from a start (q,), or None where a smaller model is to find out what is wrong with its own means."""
+        with for_matrices_of(len(objective.order.core)):
+            found = maximise(objective, start)
+        if found is not None:
+            return Mode.sparse(found)
+        if self.density.dimension <= _EXPLAINED:
+            return None
+        raise ModeError(
+            "No mode of the log-posterior was found from the model's start. Give a better start with initvals=, proper priors, "
+            "or a simpler model; for the scale of a hierarchy use a non-centered form."
+        )
 
     def _refuse_many_parameters(self, labeled: Labeled) -> None:
         """Say at once that D does not identify many parameters without their prior, before their Hessian is made."""
@@ -294,7 +356,13 @@ class Engine(RowEngine):
             refits = Refits(a, b, c, d, np.zeros(m, dtype=bool), np.tile(start.point, (m, 1)))
             return self._retry(refits, shared, positions, codes)
         with for_matrices_of(len(start.point)):
-            if self.affine_rows is not None and not self.conditional:
+            if (
+                isinstance(start.curvature, SparseCurvature)
+                and self.sparse_rows is not None
+                and self.sparse_rows.has(positions)
+            ):
+                refits = refit_sparse_rows(self.sparse_rows, shared, positions, codes)
+            elif self.affine_rows is not None and not self.conditional:
                 refits = refit_affine(self.affine_rows, shared, positions, codes)
             else:
                 how = {"conditional": self.conditional}

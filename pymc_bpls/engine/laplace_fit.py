@@ -10,7 +10,8 @@ import pandas as pd
 import xarray as xr
 
 from pymc_bpls.engine.modes.local_gaussian import LocalGaussian
-from pymc_bpls.engine.modes.mode import Mode, condition_number
+from pymc_bpls.engine.modes.mode import Mode
+from pymc_bpls.engine.sparse.curvature import SparseGaussian
 from pymc_bpls.text.summary import Summary
 
 _SHOWN = 15
@@ -51,7 +52,7 @@ class LaplaceFit:
 
     mode: xr.Dataset
     unconstrained: xr.DataArray
-    gaussian: LocalGaussian
+    gaussian: LocalGaussian | SparseGaussian
     log_evidence: float | None
     converged: bool
     diagnostics: dict[str, float]
@@ -112,7 +113,7 @@ def as_fit(mode: Mode, named: xr.Dataset, labels: Sequence[str], log_evidence: f
         diagnostics={
             "decrement": mode.decrement,
             "steps": float(mode.steps),
-            "condition": condition_number(mode.curvature),
+            "condition": mode.condition_number,
         },
         other_modes=others,
     )

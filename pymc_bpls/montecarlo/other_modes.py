@@ -18,6 +18,9 @@ from pymc_bpls.engine.concavity import nonconcave_parameters
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.failures import Derivatives
 from pymc_bpls.engine.modes.mode import Mode, newton
+from pymc_bpls.engine.sparse.curvature import SparseCurvature
+from pymc_bpls.engine.sparse.newton import maximise
+from pymc_bpls.engine.sparse.objective import SparsePoint
 from pymc_bpls.errors import ModeError
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.montecarlo.weighted import Weighted
@@ -99,6 +102,8 @@ def find_modes(engine: Engine, labeled: Labeled, k: int, mode: Mode | None = Non
     if mode is None:
         with suppress(ModeError):
             modes.append(engine.fit(labeled, k=k))
+    if modes and isinstance(modes[0].curvature, SparseCurvature):
+        return _find_sparsely(engine, labeled, k, modes)
     rows = modes[0].rows if modes else None
     derivatives = engine.derivatives(labeled, k=k, rows=rows)
     if mode is not None and not _is_near(mode, mode.point, *derivatives(mode.point)[:2]):
@@ -128,6 +133,37 @@ def find_modes(engine: Engine, labeled: Labeled, k: int, mode: Mode | None = Non
                 found = outcome.within(rows)
                 if all(other.gaussian.distances(found.theta[None])[0] > _SAME for other in modes):
                     modes.append(found)
+    return Search(tuple(modes), tried, _STARTS)
+
+
+def _find_sparsely(engine: Engine, labeled: Labeled, k: int, modes: list[Mode]) -> Search:
+    """The same where rows touch few of many parameters: from starts at the mode in all parameters in which S is concave."""
+    free, objective = nonconcave_parameters(engine, labeled), engine.sparse_objective(labeled, k)
+    if not free.size or objective is None:
+        return Search(tuple(modes), 0, 0)
+    rng = np.random.default_rng(0)
+    starts = np.repeat(modes[0].theta[None], _STARTS, axis=0)
+    starts[:, free] = engine.density.start[free] + rng.uniform(-_RADIUS, _RADIUS, size=(_STARTS, len(free)))
+    left, tried = modes[0].steps + 1, 0
+
+    def watch(point: SparsePoint) -> None:
+        nonlocal left
+        left -= 1
+        at = (point.theta[:, 0], float(point.value[0]), point.gradient[:, 0])
+        if left < 0 or any(_is_near(mode, *at) for mode in modes):
+            raise _Ended
+
+    with stage("looking for other modes", _STARTS) as tell, for_matrices_of(len(objective.order.core)):
+        for point in starts:
+            tell(1)
+            try:
+                found = maximise(objective, point, watch)
+            except _Ended:
+                tried += left >= 0
+                continue
+            tried += 1
+            if found is not None and all(other.gaussian.distances(found.theta[None])[0] > _SAME for other in modes):
+                modes.append(Mode.sparse(found))
     return Search(tuple(modes), tried, _STARTS)
 
 
@@ -163,10 +199,13 @@ def _is_near(mode: Mode, point: np.ndarray, value: float, gradient: np.ndarray) 
     The step along H⁻¹ then ends ten times nearer to the mode.
     """
     move = point - mode.point
-    bend = mode.curvature @ move
+    H = mode.curvature
+    bend = H.times(move) if isinstance(H, SparseCurvature) else H @ move
     distance = float(move @ bend)
     if distance > 1.0 or not abs(value - mode.value + 0.5 * distance) <= _OFF * (1 + distance):
         return False
     left = gradient + bend
-    factor = scipy.linalg.cho_factor(mode.curvature, lower=True)
+    if isinstance(H, SparseCurvature):
+        return float(left @ H.solve(left)) <= _OFF**2 * (_SAME + distance)
+    factor = scipy.linalg.cho_factor(H, lower=True)
     return float(left @ scipy.linalg.cho_solve(factor, left)) <= _OFF**2 * (_SAME + distance)

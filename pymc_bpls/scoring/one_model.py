@@ -116,7 +116,7 @@ class ModelScorer:
         """Scores of the candidates' classes, which are combined where the label rule says so."""
         to_log = None if options.weigh is None else log_scale(settings.criterion, by_laplace=settings.by_laplace)
         result, start = self._scores(settings, fit, Pairs.of(options.candidates, options.codes), warm)
-        space = "rows" if fit.mode.rows is not None and settings.with_prior else "parameters"
+        space = fit.mode.space if settings.with_prior else "parameters"
         own_error = self._own_error(settings, fit, options, result, start)
         result = replace(result, attrs={**result.attrs, **own_error, "space": space})
         if options.weigh is None or to_log is None:

@@ -11,13 +11,25 @@ import numpy as np
 import scipy.linalg
 
 from pymc_bpls.engine.modes.mode import Mode
+from pymc_bpls.engine.sparse.curvature import SparseCurvature
 
 
 def invented_information(mode: Mode, supervised: Mode) -> float:
     """KL(q ‖ q_supervised) of the Gaussians at two modes, in nats."""
     if mode is supervised:
         return 0.0
+    if isinstance(mode.curvature, SparseCurvature) and isinstance(supervised.curvature, SparseCurvature):
+        return _sparsely(mode.theta - supervised.theta, mode.curvature, supervised.curvature)
     return kullback_leibler(*_in_one_space(mode, supervised))
+
+
+def _sparsely(move: np.ndarray, one: SparseCurvature, other: SparseCurvature) -> float:
+    """KL(N(m_1, P_1⁻¹) ‖ N(m_2, P_2⁻¹)), m_1 − m_2 being `move`, by the entries of P_1⁻¹ where P_2 is not zero."""
+    first, second = np.divmod(other.order.keys, other.order.q + 1)
+    covariance = one.factor.inverse()[one.order.slots(first, second), 0]
+    trace = (other.values[:-1] * covariance * np.where(first == second, 1.0, 2.0)).sum()
+    log_dets = one.factor.log_det[0] - other.factor.log_det[0]
+    return float(0.5 * (trace + move @ other.times(move) - len(move) + log_dets))
 
 
 def _in_one_space(mode: Mode, supervised: Mode) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
@@ -29,8 +41,8 @@ def _in_one_space(mode: Mode, supervised: Mode) -> tuple[tuple[np.ndarray, np.nd
         return (mode.theta, mode.hessian), (supervised.theta, supervised.hessian)
     space, old = mode.rows.space, supervised.rows.space
     into = scipy.linalg.block_diag(np.eye(old.flat), old.basis @ space.basis.T)
-    more = into.T @ (supervised.curvature - old.prior.precision) @ into
-    return (mode.point, mode.curvature), (supervised.point @ into, space.prior.precision + more)
+    more = into.T @ (supervised.matrix - old.prior.precision) @ into
+    return (mode.point, mode.matrix), (supervised.point @ into, space.prior.precision + more)
 
 
 def kullback_leibler(one: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarray]) -> float:

@@ -22,7 +22,8 @@ RECOMMENDATION = """## Which when
 
 `approximation="auto"`, the default, is the rule that follows; it can be told before anything is fitted.
 
-- Rows with one linear predictor, priors Gaussian or those of single coefficients: `"ep"`. Closest to the exact values
+- Rows with one linear predictor, priors Gaussian or those of single coefficients, and hierarchies, which are that once five
+  parameters or fewer are fixed: `"ep"`. Closest to the exact values
   wherever labels are few or rows separated, for one fit instead of one refit a candidate; importance sampling from it can be
   trusted.
 - Any other model with fewer than five labeled rows a parameter: `"vi"`. Its errors are a fraction of those of refits, which
@@ -42,7 +43,8 @@ def write(results: Results, path: Path) -> None:
                 "Remade by `python -m validation.approximations`. Each cell: Kendall's τ with the exact ranking / largest "
                 "centred error of log PPP / exact log PPP lost by the choice / k-hat of importance sampling from that "
                 "approximation / milliseconds, compiled. The reference is 4 × 4,000 draws of NUTS on the doubled posterior; "
-                "for models of the tests' zoo 40,000 weighted draws whose k-hat is below 0.7, or else 4 × 2,000 of NUTS. "
+                "for the zoo's hierarchies 4 × 10,000 draws of NUTS, for its other models 40,000 weighted draws whose k-hat is "
+                "below 0.7, or else 4 × 2,000 of NUTS. "
                 "Errors near its own largest Monte Carlo error and τ between near ties cannot be told from it. "
                 "Times of the zoo were taken on a busy machine.",
                 _table(results),

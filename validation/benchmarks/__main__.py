@@ -29,6 +29,10 @@ GROWTH = (
     *((str(n), "1000", "20") for n in (50, 500, 5000)),
 )
 FEATURES = ("60", "500", "2000", "5000", "20000")
+GROUPS = (
+    *(("1000", "5000", str(count), by) for count in (500, 1500, 5000) for by in ("laplace", "ep")),
+    ("20000", "40000", "40000", "ep"),
+)
 POOLS = (("100", "10000", "60"), ("100", "100000", "60"), ("100", "1000000", "60"))
 
 
@@ -39,7 +43,7 @@ def tasks() -> list[tuple[str, ...]]:
     original = [("original", name, R_ROUNDS[name]) for name in CASES]
     flops = [("flops", "40", "160", "60"), ("flops", "200", "160", "60")]
     runs = [("run", name) for name in RUNS]
-    wide = [*(("features", q) for q in FEATURES), ("digits",)]
+    wide = [*(("features", q) for q in FEATURES), ("digits",), *(("groups", *sizes) for sizes in GROUPS)]
     sizes = [*(("growth", *sizes) for sizes in GROWTH), *(("pool", *sizes) for sizes in POOLS)]
     return [*by_case, *runs, *naive, *flops, *sizes, *wide, *original]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pymc as pm
 from sklearn.datasets import load_digits
 
 import pymc_bpls as bpls
@@ -50,6 +51,18 @@ def digits() -> Case:
     data = load_digits()
     rows = np.random.default_rng(0).permutation(len(data.target))[:200]
     return Case("digits", data.data[rows] / 16, np.where(np.arange(200) < 40, data.target[rows], -1))
+
+
+def hierarchy(n: int, m: int, groups: int) -> pm.Model:
+    """n labeled rows and m candidates in so many groups, whose intercepts have a free scale, with four features."""
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(n + m, 4)), rng.integers(groups, size=n + m)
+    latent = X[:, 0] + rng.normal(size=groups)[group] + rng.logistic(size=n + m)
+    with pm.Model() as model:
+        scale, z = pm.HalfNormal("scale", 1), pm.Normal("z", 0, 1, shape=groups)
+        eta = pm.Normal("intercept", 0, 2) + X @ pm.Normal("slopes", 0, 1, shape=4) + (scale * z)[group]
+        pm.Bernoulli("y", logit_p=eta, observed=np.where(np.arange(n + m) < n, latent > 0, -1))
+    return model
 
 
 def gaussian(n: int, m: int, q: int, seed: int = 0) -> Case:

@@ -152,6 +152,19 @@ def digits() -> dict[str, Any]:
     )
 
 
+def groups(n: str, m: str, count: str, approximation: str) -> dict[str, Any]:
+    """First scores of a hierarchy, from the declared model, all compiling included, beside PyMC's own maximum."""
+    model = cases.hierarchy(int(n), int(m), int(count))
+    start, worked = time.perf_counter(), time.process_time()
+    pls = bpls.BPLS(model)
+    scores = pls.score(approximation=approximation)
+    found = {"seconds": time.perf_counter() - start, "cpu_seconds": time.process_time() - worked, "peak_gib": peak_memory()}
+    found["space"] = scores.attrs["space"]
+    with model:
+        found["find_map"] = rivals.seconds(lambda: pm.find_MAP(progressbar=False))
+    return found
+
+
 def flops(n: str, m: str, q: str) -> dict[str, Any]:
     """A refit beside the matrix product and the Cholesky factorisation that it cannot do without."""
     held = cases.gaussian(int(n), int(m), int(q))
@@ -194,6 +207,7 @@ KINDS: dict[str, Callable[..., dict[str, Any]]] = {
     "pool": pool,
     "features": features,
     "digits": digits,
+    "groups": groups,
     "flops": flops,
 }
 

@@ -39,6 +39,8 @@ def write(results: Results, path: Path) -> None:
         _growth(results),
         "## Few labels, many features",
         _features(results),
+        "## Groups of a hierarchy",
+        _groups(results),
         "## Large pools by expectation propagation",
         _pools(results),
         "## What a refit cannot do without",
@@ -209,6 +211,19 @@ def _features(results: Results) -> str:
         )
         return text + table(header, rows) + "\n\n" + after
     return text + table(header, rows)
+
+
+def _groups(results: Results) -> str:
+    rows = []
+    for key, found in results.items():
+        if key.startswith("groups "):
+            n, m, count, by = key.split()[1:]
+            seconds = [f"{found[name]:.1f}" for name in ("seconds", "cpu_seconds", "find_map")]
+            memory = f"{found['peak_gib']:.2f}"
+            rows.append([f"{int(n):,} / {int(m):,}", f"{int(count):,}", by, *seconds, memory, found["space"]])
+    header = ["n / m", "groups", "approximation", "first scores (s)", "of the processors (s)", "find_MAP (s)"]
+    text = "Intercepts of groups with a free scale, four features. First scores from the model, all compiling included.\n\n"
+    return text + table([*header, "peak GiB", "space"], rows)
 
 
 def _flops(results: Results) -> str:

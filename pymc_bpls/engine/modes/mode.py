@@ -17,6 +17,8 @@ from pymc_bpls.engine.modes.failures import Derivatives, Failure, Flat, Rejectio
 from pymc_bpls.engine.modes.local_gaussian import LocalGaussian
 from pymc_bpls.engine.newton.verification import ROUNDED_DECREMENT, converged, well_conditioned
 from pymc_bpls.engine.rows.reduced_rows import ReducedRows
+from pymc_bpls.engine.sparse.curvature import SparseCurvature, SparseGaussian
+from pymc_bpls.engine.sparse.newton import SparseMaximum
 from pymc_bpls.errors import ModeError
 
 _MOST_STEPS = 200
@@ -29,16 +31,22 @@ _FAR_OFF = 15.0
 class Mode:
     """A maximum of S: S(θ), log det of H = −∇²S(θ), Newton decrement, steps taken.
 
-    Its `point` (d,) and the `curvature` (d, d) there are in the coordinates of `rows`, or in θ itself where there are none.
+    Its `point` (d,) and the curvature there are in the coordinates of `rows`, or in θ itself where there are none. The
+    `curvature` is a matrix (d, d), or where rows touch few of many parameters what is not zero of it.
     """
 
     point: np.ndarray
     value: float
-    curvature: np.ndarray
+    curvature: np.ndarray | SparseCurvature
     log_det: float
     decrement: float
     steps: int
     rows: ReducedRows | None = None
+
+    @classmethod
+    def sparse(cls, found: SparseMaximum) -> Mode:
+        """A maximum where rows touch few parameters."""
+        return cls(found.theta, found.value, found.curvature, found.log_det, found.decrement, found.steps)
 
     @cached_property
     def theta(self) -> np.ndarray:
@@ -51,8 +59,33 @@ class Mode:
         return self.gaussian.hessian
 
     @property
-    def gaussian(self) -> LocalGaussian:
+    def matrix(self) -> np.ndarray:
+        """The curvature (d, d) as a matrix."""
+        return self.curvature.matrix if isinstance(self.curvature, SparseCurvature) else self.curvature
+
+    @property
+    def condition_number(self) -> float:
+        """Of the curvature scaled to a unit diagonal."""
+        if isinstance(self.curvature, SparseCurvature):
+            return self.curvature.condition_number
+        return condition_number(self.curvature)
+
+    @property
+    def space(self) -> str:
+        """What it was found in, in words."""
+        return (
+            "sparse parameters"
+            if isinstance(self.curvature, SparseCurvature)
+            else "parameters"
+            if self.rows is None
+            else "rows"
+        )
+
+    @property
+    def gaussian(self) -> LocalGaussian | SparseGaussian:
         """N(θ̃, H⁻¹), of which variances, draws and distances are known without H."""
+        if isinstance(self.curvature, SparseCurvature):
+            return SparseGaussian(self.point, self.curvature)
         return LocalGaussian(self.point, self.curvature, None if self.rows is None else self.rows.space)
 
     def within(self, rows: ReducedRows | None) -> Mode:

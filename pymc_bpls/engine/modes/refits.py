@@ -9,7 +9,7 @@ any mode (`verification`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -23,6 +23,11 @@ from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.engine.modes.objective import Objective
 from pymc_bpls.engine.newton import kernels
 from pymc_bpls.engine.rows.affine_rows import AffineRows
+from pymc_bpls.engine.sparse.curvature import SparseCurvature
+from pymc_bpls.engine.sparse.newton import SparseMaximum
+from pymc_bpls.engine.sparse.objective import SparseObjective
+from pymc_bpls.engine.sparse.refits import refit_sparse
+from pymc_bpls.engine.sparse.rows import SparseRows
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.density import Density
 from pymc_bpls.text.progress import stage
@@ -63,7 +68,7 @@ def refit_affine(rows: AffineRows, shared: Shared, positions: np.ndarray, codes:
     mode = shared.start
     model = rows if mode.rows is None else mode.rows.with_own
     own = model.dimension - len(mode.point)
-    start = Start(np.pad(mode.point, (0, own)), mode.value, block_diag(mode.curvature, np.eye(own)), mode.log_det)
+    start = Start(np.pad(mode.point, (0, own)), mode.value, block_diag(mode.matrix, np.eye(own)), mode.log_det)
     block = model.labeled_block(shared.labeled, shared.k)
 
     def chunk(pairs: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -74,6 +79,24 @@ def refit_affine(rows: AffineRows, shared: Shared, positions: np.ndarray, codes:
     size = chunk_size(model.dimension, block.flat.shape[0], len(positions), shared.chunk_bytes, _AFFINE_WORK)
     model.keep(positions)
     return _refitted(chunk, len(positions), size, padded=False)
+
+
+def refit_sparse_rows(rows: SparseRows, shared: Shared, positions: np.ndarray, codes: np.ndarray) -> Refits:
+    """Refits of pairs (row, class) whose rows touch few parameters; their `points` are left out (pairs, 0)."""
+    D, mode = shared.labeled, shared.start
+    assert isinstance(mode.curvature, SparseCurvature)
+    pairs = rows.block(positions, codes, np.ones(len(positions)))
+    labeled = rows.block(D.positions, D.codes, shared.k * D.weights)
+    objective = SparseObjective(rows, rows.order(D.positions, positions), labeled)
+    start = SparseMaximum(mode.point, mode.value, objective.curvature_at(mode.point), mode.log_det, 0.0, 0)
+
+    def chunk(some: np.ndarray) -> tuple[np.ndarray, ...]:
+        ends = refit_sparse(replace(objective, pairs=pairs.take(some)), start)
+        none = np.empty((len(some), 0))
+        return ends.log_lik / shared.k, ends.pseudo, ends.log_prior, ends.log_det, ends.done, none
+
+    size = max(1, min(_LARGEST_CHUNK, shared.chunk_bytes // (8 * objective.floats_a_candidate)))
+    return _refitted(chunk, len(positions), 1 << (int(size).bit_length() - 1), padded=False)
 
 
 def refit_by_autodiff(

@@ -62,6 +62,11 @@ def log_prior_products(structure: Structure, theta: jax.Array, vectors: jax.Arra
     return jax.vmap(lambda v: jax.jvp(gradient, (theta,), (v,))[1])(vectors)
 
 
+def log_prior_products_at(structure: Structure, theta: jax.Array, vectors: jax.Array) -> jax.Array:
+    """The same at several θ."""
+    return jax.vmap(lambda at: log_prior_products(structure, at, vectors))(theta)
+
+
 def design(structure: Structure, theta: jax.Array, rows: Any) -> tuple[jax.Array, jax.Array]:
     """Design matrices of linear predictors."""
     affine_map = structure.affine_map
@@ -74,6 +79,18 @@ def design(structure: Structure, theta: jax.Array, rows: Any) -> tuple[jax.Array
         return matrix, eta(theta, *one) - matrix @ theta
 
     return jax.vmap(of_row)(rows)
+
+
+def design_products(structure: Structure, theta: jax.Array, vectors: jax.Array, rows: Any) -> jax.Array:
+    """Products of design matrices with vectors."""
+    affine_map = structure.affine_map
+    assert affine_map is not None
+    eta = affine_map.eta
+
+    def of_rows(theta: jax.Array) -> jax.Array:
+        return jax.vmap(lambda row: eta(theta, *(values[None] for values in row)))(rows)
+
+    return jax.lax.map(lambda vector: jax.jvp(of_rows, (theta,), (vector,))[1], vectors)
 
 
 def predictors(structure: Structure, theta: jax.Array, rows: Any) -> jax.Array:

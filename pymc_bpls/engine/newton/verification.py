@@ -34,4 +34,9 @@ def well_conditioned(factor_diagonal: Any, hessian_diagonal: Any) -> Any:
 
     L_kk²/H_kk is the share of parameter k's curvature that the former ones do not explain; it is NaN where H is indefinite.
     """
-    return (factor_diagonal**2 / hessian_diagonal > _SINGULAR).all(axis=-1)
+    return well_explained(factor_diagonal**2 / hessian_diagonal)
+
+
+def well_explained(shares: Any) -> Any:
+    """The same by these shares (…, q)."""
+    return (shares > _SINGULAR).all(axis=-1)

@@ -87,6 +87,20 @@ class AffineRows:
         """Of the coordinates: q."""
         return self.density.dimension
 
+    @property
+    def variable_sizes(self) -> tuple[int, ...]:
+        """Of the variables that the coordinates consist of, in their order."""
+        return self.density.parameters.sizes
+
+    @property
+    def base(self) -> np.ndarray:
+        """The coordinates of the model's start."""
+        return self.density.start
+
+    def moves(self, vectors: np.ndarray) -> np.ndarray:
+        """Vectors (V, q) of coordinates as those of θ."""
+        return vectors
+
     def theta(self, points: np.ndarray) -> np.ndarray:
         """θ (S, q) at coordinates (S, q): the same."""
         return points
@@ -211,13 +225,12 @@ class AffineRows:
         def value_and_gradient(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             return self._of_priors(kernels.log_prior_and_gradient, theta)
 
-        def products(theta: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-            size = self._vectors_at_once
-            return map_rows(
-                lambda rows: self._run(kernels.log_prior_products, theta, vectors[rows]), len(vectors), (size, size)
-            )
+        return find_gaussian_prior(density.start, density.parameters.sizes, value_and_gradient, self.prior_products)
 
-        return find_gaussian_prior(density.start, density.parameters.sizes, value_and_gradient, products)
+    def prior_products(self, theta: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """∇² log π at θ (q,) times each of the vectors (V, q)."""
+        size = self._vectors_at_once
+        return map_rows(lambda rows: self._run(kernels.log_prior_products, theta, vectors[rows]), len(vectors), (size, size))
 
 
 def _power_of_two(wanted: int, most: int) -> int:

@@ -32,6 +32,22 @@ class ConditionalRows(AffineRows):
         """d."""
         return len(self.inner)
 
+    @property
+    def variable_sizes(self) -> tuple[int, ...]:
+        """Of the variables that x consists of, in their order."""
+        return self.sizes
+
+    @property
+    def base(self) -> np.ndarray:
+        """x where the model starts (d,)."""
+        return self.fixed[self.inner]
+
+    def moves(self, vectors: np.ndarray) -> np.ndarray:
+        """Vectors (V, d) of x as those of θ (V, q)."""
+        wide = np.zeros((len(vectors), len(self.fixed)))
+        wide[:, self.inner] = vectors
+        return wide
+
     def theta(self, points: np.ndarray) -> np.ndarray:
         """θ (S, q) at x (S, d)."""
         theta = np.repeat(self.fixed[None], len(points), axis=0)
@@ -53,8 +69,7 @@ class ConditionalRows(AffineRows):
             return value, gradient[:, self.inner]
 
         def products(point: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-            wide = np.zeros((len(vectors), len(self.fixed)))
-            wide[:, self.inner] = vectors
+            wide = self.moves(vectors)
             theta, size = self.theta(point[None])[0], self._vectors_at_once
             run = map_rows(lambda rows: self._run(kernels.log_prior_products, theta, wide[rows]), len(wide), (size, size))
             return run[:, self.inner]
