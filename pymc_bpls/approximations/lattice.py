@@ -13,8 +13,8 @@ from itertools import combinations
 import numpy as np
 
 #: By how many numbers are integrated over: the spacing in standard deviations, and how far below the highest value points are.
-_SPACING = {0: 1.0, 1: 0.8, 2: 1.1, 3: 1.3, 4: 1.5, 5: 1.6}
-_DEPTH = {0: 1.0, 1: 8.0, 2: 7.0, 3: 6.5, 4: 6.0, 5: 5.0}
+_SPACING = {0: 1.0, 1: 0.8, 2: 1.1, 3: 1.45, 4: 1.55, 5: 1.6}
+_DEPTH = {0: 1.0, 1: 8.0, 2: 7.0, 3: 6.0, 4: 5.5, 5: 5.0}
 _MOST_POINTS = 1200
 _CLIMBS, _REACH, _NEAR = 6, 2.0, 0.5
 _LEAST_CURVATURE, _STENCIL = 0.05, 0.5

@@ -81,7 +81,8 @@ class _Fits:
     def __init__(self, hierarchy: Hierarchy, engine: Engine, labeled: Labeled, k: int, before: Mixture | None) -> None:
         self.hierarchy, self.engine, self.labeled, self.k, self.before = hierarchy, engine, labeled, k, before
         self.apart = nodes_apart(replace(engine, density=hierarchy.density))
-        self.known: list[tuple[np.ndarray, float, Part]] = []
+        self.known: dict[bytes, tuple[float, Part]] = {}
+        self.places: list[np.ndarray] = []
         self.orders: deque[tuple[np.ndarray, Elimination]] = deque(maxlen=_ORDERS)
         self.names = [engine.density.parameters.labels[i] for i in hierarchy.inner]
 
@@ -94,12 +95,14 @@ class _Fits:
 
     def at(self, psi: np.ndarray, tolerance: float) -> Part:
         """EP given ψ, its log Z that of the rows together with π(ψ)."""
-        for known, reached, fitted in self.known:
-            if reached <= tolerance and np.array_equal(known, psi):
-                return fitted
+        reached, fitted = self.known.get(psi.tobytes(), (np.inf, None))
+        if fitted is not None and reached <= tolerance:
+            return fitted
         near = self._nearest(psi)
         q = self._settled(psi, None if near is None else near.sites, tolerance)
-        self.known.append((psi, tolerance, q))
+        if fitted is None:
+            self.places.append(psi)
+        self.known[psi.tobytes()] = tolerance, q
         return q
 
     def _settled(self, psi: np.ndarray, sites: Sites | None, tolerance: float) -> Part:
@@ -133,4 +136,5 @@ class _Fits:
     def _nearest(self, psi: np.ndarray) -> Part | None:
         if not self.known:
             return None if self.before is None else self.before.nearest(psi)
-        return min(self.known, key=lambda each: float(((each[0] - psi) ** 2).sum()))[2]
+        nearest = self.places[int(np.argmin(((np.stack(self.places) - psi) ** 2).sum(axis=1)))]
+        return self.known[nearest.tobytes()][1]
