@@ -154,10 +154,19 @@ def _reply(scorer: PoolScorer, part: Part, found: Sequence[_Scored]) -> Reply:
     return Reply(part.number, best, Statistics.of(scores, codes, numbers, len(scorer.present), error))
 
 
-def read_chosen(code: Code, part: Part, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Some rows of a partition, by their place in it."""
+@dataclass(frozen=True)
+class Chosen:
+    """Which rows of each partition, by its number, are wanted, by their places in it."""
+
+    code: Code
+    rows: Mapping[int, np.ndarray]
+
+
+def read_chosen(chosen: Chosen, part: Part) -> dict[str, np.ndarray]:
+    """The rows of a partition that are wanted."""
     with as_worker():
-        return {name: values[rows] for name, values in read_rows(part, code.containers).items()}
+        rows = chosen.rows[part.number]
+        return {name: values[rows] for name, values in read_rows(part, chosen.code.containers).items()}
 
 
 class _Scored(NamedTuple):

@@ -14,7 +14,7 @@ from pymc_bpls.errors import RowError
 from pymc_bpls.lazy.code import Code
 from pymc_bpls.lazy.containers import Partitions, names_in, read_partitions
 from pymc_bpls.lazy.exporting import code_of
-from pymc_bpls.lazy.part_scorer import read_chosen
+from pymc_bpls.lazy.part_scorer import Chosen, read_chosen
 from pymc_bpls.lazy.passes import over_parts
 from pymc_bpls.lazy.row_graph import containers_of
 from pymc_bpls.model.data.index import RowNames
@@ -96,21 +96,9 @@ class LazyPool:
         """Some rows by their numbers, in that order, read by the workers."""
         unique, places = np.unique(numbers, return_inverse=True)
         wanted = self.partitions.of_rows(unique)
-        some = _Chosen(code, wanted)
-        read = list(over_parts(_read, some, self.partitions.parts(list(wanted)), executor))
+        some = Chosen(code, wanted)
+        read = list(over_parts(read_chosen, some, self.partitions.parts(list(wanted)), executor))
         return {
             each.name: np.concatenate([np.empty((0, *each.shape), each.dtype), *(rows[each.name] for rows in read)])[places]
             for each in code.containers
         }
-
-
-@dataclass(frozen=True)
-class _Chosen:
-    """Which rows of each partition are wanted."""
-
-    code: Code
-    rows: dict[int, np.ndarray]
-
-
-def _read(chosen: _Chosen, part: Any) -> dict[str, np.ndarray]:
-    return read_chosen(chosen.code, part, chosen.rows[part.number])
