@@ -404,8 +404,10 @@ class Engine(RowEngine):
         refits.log_lik_labeled[i], refits.log_lik_pseudo[i], refits.log_prior[i], refits.log_det[i] = values
 
     def _point(self, shared: Shared, theta: np.ndarray, position: int) -> np.ndarray:
-        """θ (q,) in the coordinates of the refits of a candidate in row `position`."""
+        """θ (q,) in the coordinates of the refits of a candidate in row `position`, which sparse ones leave out."""
         rows = shared.start.rows
+        if isinstance(shared.start.curvature, SparseCurvature):
+            return theta[:0]
         return theta if rows is None or self.conditional else rows.point_beside(theta, position)
 
     def _rejection(self, labeled: Labeled, theta: np.ndarray, where: str) -> str | None:
