@@ -10,6 +10,7 @@ import sys
 import pymc_bpls
 import pymc_bpls.approximations.predictive
 import pymc_bpls.scoring.criteria
+import pymc_bpls.lazy.part_scorer
 print(sorted({"pymc", "pytensor", "arviz", "matplotlib"} & set(sys.modules)))
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +15,9 @@ from pymc_bpls.engine.newton.verification import well_explained
 from pymc_bpls.engine.sparse.curvature import SparseCurvature
 from pymc_bpls.engine.sparse.elimination import Elimination, Factor
 from pymc_bpls.engine.sparse.rows import SparseBlock, SparseRows
-from pymc_bpls.model.data.table import Labeled
+
+if TYPE_CHECKING:
+    from pymc_bpls.model.data.table import Labeled
 
 _PAIRED_AT_ONCE = 512
 _NO_SPREAD = 1e-200
