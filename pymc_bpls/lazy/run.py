@@ -12,7 +12,7 @@ from pymc_bpls.compute.threads import Executor
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.lazy.joined import JoinedRows
 from pymc_bpls.lazy.pool import LazyPool
-from pymc_bpls.lazy.scoring import Scored, refuse_refits, score_lazily
+from pymc_bpls.lazy.scoring import Scored, refuse_refits, score_lazily, without_refits
 from pymc_bpls.rules.ranking import best_first
 from pymc_bpls.scoring.results import Scores
 from pymc_bpls.scoring.settings import Settings
@@ -105,7 +105,7 @@ def check_run(settings: Settings, plan: Plan, replicates: int | None) -> None:
     CriterionError
         A refit of every row, a balance of classes, or replicates.
     """
-    refuse_refits(settings)
+    refuse_refits(without_refits(settings))
     if plan.balance is not None:
         raise CriterionError("class_balance= needs the best of each class, which a lazy pool does not keep. Leave it out.")
     if replicates is not None:
@@ -122,7 +122,7 @@ def begin_run(run: Run, pool: LazyPool, base: Any, test: Any, executor: Executor
         joined = joined.join(added, pool.rows(added, pool.code(fit), executor))
     return LazyRun(
         joined.scorer,
-        run.settings,
+        without_refits(run.settings),
         run.plan,
         joined.labeled(run.labeled),
         np.empty(0, dtype=np.int64),

@@ -28,7 +28,7 @@ from pymc_bpls.scoring.criteria import CRITERIA, Criterion
 from pymc_bpls.scoring.fitted import ModelFit
 from pymc_bpls.scoring.one_model import MAP, ModelScorer
 from pymc_bpls.scoring.scorer import fit_on
-from pymc_bpls.scoring.settings import Settings
+from pymc_bpls.scoring.settings import LAPLACE, Settings
 from pymc_bpls.text.progress import stage
 
 
@@ -40,6 +40,13 @@ class Scored:
     statistics: Statistics
     seconds: float
     attrs: dict[str, Any]
+
+
+def without_refits(settings: Settings) -> Settings:
+    """The same where approximations that refit every row neither lead nor stand in, if the user left the choice."""
+    order = [settings.approximation, *settings.otherwise]
+    quick = [name for name in order if name != LAPLACE or not isinstance(settings.criterion, Criterion)]
+    return settings.by(quick) if settings.otherwise and quick else settings
 
 
 def refuse_refits(settings: Settings) -> None:
@@ -71,7 +78,6 @@ def score_lazily(
         next_one, *rest = settings.otherwise
         warn(f'Scores are by "{next_one}" in place of "{settings.approximation}". {error}')
         other = replace(settings, approximation=next_one, otherwise=tuple(rest))
-        refuse_refits(other)
         scored = score_lazily(pool, scorer, other, fit, top=top, store=store, left_out=left_out, executor=executor)
         refused = [f"{settings.approximation}: {error}", *scored.attrs.get("instead_of", ())]
         return replace(scored, attrs={**scored.attrs, "instead_of": refused})
@@ -196,6 +202,7 @@ def scores_of_pool(
             f"The pool is lazy, and its {pool.partitions.n_rows:,} scores are not kept in memory. Give top= for the best, or "
             "to= for a store of all."
         )
+    settings = without_refits(settings)
     refuse_refits(settings)
     names = scorer.problem.classes.names
     several = settings.rule.name == "all"
