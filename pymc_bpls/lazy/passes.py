@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError
 from dataclasses import dataclass
 from time import sleep
@@ -74,11 +74,12 @@ class _Anywhere:
 
 @dataclass
 class _OnDask:
-    """A cluster of Dask: what is shared is sent once, to all workers."""
+    """A cluster of Dask: what is shared is sent once, to all workers, as its executor says (`how`)."""
 
     client: Any
     shared: Any
     at_once: int
+    how: Mapping[str, Any]
 
     def __post_init__(self) -> None:
         self._send()
@@ -94,7 +95,7 @@ class _OnDask:
                 sleep(_WAIT)
 
     def submit(self, function: Callable[..., Any], part: Part) -> Any:
-        return self.client.submit(function, self.sent, part, pure=False)
+        return self.client.submit(function, self.sent, part, **{"pure": False, **self.how})
 
     def result(self, function: Callable[..., Any], part: Part, future: Any) -> Any:
         from distributed.scheduler import KilledWorker
@@ -122,7 +123,7 @@ def _runner(executor: Any, shared: Any) -> _Anywhere | _OnDask:
         executor = side_by_side_threads()
     client = _client_of(executor)
     if client is not None:
-        return _OnDask(client, shared, _A_WORKER * max(1, sum(client.nthreads().values())))
+        return _OnDask(client, shared, _A_WORKER * max(1, sum(client.nthreads().values())), getattr(executor, "_kwargs", {}))
     workers = getattr(executor, "_max_workers", None)
     return _Anywhere(executor, shared, _UNKNOWN if workers is None else workers + 1)
 
