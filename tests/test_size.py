@@ -60,16 +60,29 @@ def test_the_design_is_made_for_the_rows_in_use_and_is_that_of_the_model(logisti
     assert len(design.matrix) == LABELED + len(CANDIDATES) + 1
 
 
+@pytest.fixture(scope="module")
+def curved():
+    """Rows without a linear predictor, and so without a design."""
+    with pm.Model() as model:
+        b = pm.Normal("b", 1, 0.5, shape=2)
+        pm.Bernoulli("label", logit_p=b[0] * b[1] * X[:, 0], observed=np.where(np.arange(N) < LABELED, Y, -1))
+    return bpls.BPLS(model, unlabeled=CANDIDATES)
+
+
 @pytest.mark.parametrize(
-    ("what", "room"),
-    [("The Hessian of 2 parameters", 10), ("The design of 20 rows with 1 linear predictor in 2 parameters", 10 * 8 * 4)],
+    ("name", "what"),
+    [
+        ("curved", "The Hessian of 2 parameters"),
+        ("logistic", "The design of 20 rows with 1 linear predictor in 2 parameters"),
+    ],
 )
-def test_what_would_not_fit_is_refused_with_its_size(logistic, monkeypatch, what, room):
+def test_what_would_not_fit_is_refused_with_its_size(name, what, request, monkeypatch):
+    held = request.getfixturevalue(name)
     monkeypatch.setattr(memory, "_SMALL", 0)
-    monkeypatch.setattr(memory, "free_bytes", lambda: room)
+    monkeypatch.setattr(memory, "free_bytes", lambda: 10)
     engine = bpls.BPLS.__new__(bpls.BPLS)  # the same model, nothing of it being made yet
-    engine.__dict__.update(logistic.__dict__)
-    engine._scorer = logistic._scorer.with_memory(2**20)
+    engine.__dict__.update(held.__dict__)
+    engine._scorer = held._scorer.with_memory(2**20)
     with pytest.raises(bpls.SizeError, match=what) as refused:
         engine.fit(progressbar=False)
     text = str(refused.value)
