@@ -44,18 +44,27 @@ def oracle(truth, p=0.95):
 def test_the_bound_is_student_s_where_folds_are_independent():
     d = rng.normal(0.1, 0.3, size=7)
     interval = ttest_1samp(d, 0, alternative="greater").confidence_interval(0.9)
-    found = lower_bound(d, 0.0, 0.1, 1)
+    found = lower_bound(d[:, None], 0.0, 0.1, 1)
     assert found.lower == pytest.approx(interval.low) and found.mean == pytest.approx(d.mean())
     by_hand = d.mean() - t.ppf(1 - 0.1 / 3, 6) * np.sqrt((1 / 7 + 0.25) * d.var(ddof=1))
-    assert lower_bound(d, 0.25, 0.1, 3).lower == pytest.approx(by_hand)
-    assert lower_bound(d[:1], 0.25, 0.1, 3).lower == -np.inf
+    assert lower_bound(d[:, None], 0.25, 0.1, 3).lower == pytest.approx(by_hand)
+    assert lower_bound(d[:1, None], 0.25, 0.1, 3).lower == -np.inf
 
 
 def test_with_the_labels_that_it_says_the_bound_of_such_a_difference_is_0():
     d = rng.normal(0, 0.3, size=10)
-    n = lower_bound(d, 0.25, 0.1, 2).labels_to_see(0.01, 40)
+    n = lower_bound(d[:, None], 0.25, 0.1, 2).labels_to_see(0.01, 40)
     more = 0.01 + (d - d.mean()) * np.sqrt(40 / n)  # fold means of n labels
-    assert lower_bound(more, 0.25, 0.1, 2).lower == pytest.approx(0, abs=1e-12)
+    assert lower_bound(more[:, None], 0.25, 0.1, 2).lower == pytest.approx(0, abs=1e-12)
+
+
+def test_folds_that_are_alike_by_stratification_prove_nothing():
+    """Always one class against always the other: by fold the difference is 3/5 − 2/5, by row a coin's, 12 heads of 20."""
+    folds = [np.array([1.0, 1.0, 1.0, -1.0, -1.0])] * 4
+    found = lower_bound(folds, 1 / 3, 0.1, 1)
+    by_hand = np.sqrt((1 / 4 + 1 / 3) * np.concatenate(folds).var(ddof=1) / 5)
+    assert found.mean == pytest.approx(0.2) and found.error == pytest.approx(by_hand)
+    assert found.lower < 0
 
 
 def test_wealth_is_that_of_the_gambler_step_by_step():

@@ -135,3 +135,14 @@ def untransformed():
 def test_what_is_refused(model, name, change, message):
     with pytest.raises(bpls.ModelError, match=message):
         bpls.prior_set(model, name, **change)
+
+
+@pytest.mark.parametrize(("q", "place"), [(3, 0), (4, 3), (8, 3), (11, 7), (12, 11)])
+def test_a_kink_at_the_start_is_no_gaussian_prior(q, place):
+    """Where one Laplace coefficient stands among normal ones, wherever random points may lie."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(12, q)), np.arange(12) % 2
+    with pm.Model() as model:
+        b = [pm.Laplace("b", 0, 1) if j == place else pm.Normal(f"a{j}", 0, 1) for j in range(q)]
+        pm.Bernoulli("y", logit_p=sum(X[:, j] * b[j] for j in range(q)), observed=np.where(np.arange(12) < 8, y, -1))
+    assert bpls.BPLS(model).engine.affine_rows.gaussian_prior is None

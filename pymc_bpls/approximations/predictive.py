@@ -333,7 +333,7 @@ class Predictive:
         while factor < _FINEST:
             fine = at(2 * factor)
             usable = np.isfinite(coarse) & np.isfinite(fine)
-            if (np.abs(fine - coarse)[usable] <= _CHANGE).all():
+            if (np.abs(fine[usable] - coarse[usable]) <= _CHANGE).all():
                 return factor
             factor, coarse = 2 * factor, fine
         return 0

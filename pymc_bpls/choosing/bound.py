@@ -6,7 +6,9 @@ that a fold tests and trains on, and |C| pipelines that compete,
     d̄ − t_{J−1, 1−α/|C|} √((1/J + n_test/n_train) s²)
 
 is below the expected difference with probability 1 − α for all pipelines together. Folds that share rows are not independent:
-n_test/n_train stands for their correlation, and the bound is approximate.
+n_test/n_train stands for their correlation, and the bound is approximate. Folds that are stratified by class are alike where
+differences hang on the class, and s² then says nothing of other rows; it is taken as at least what it would be if rows were
+dealt at random, their own variance over n_test.
 
 References
 ----------
@@ -18,6 +20,7 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,10 +43,12 @@ class Bound:
         return n * ((self.mean - self.lower) / difference) ** 2
 
 
-def lower_bound(of_folds: np.ndarray, test_ratio: float, alpha: float, n_pipelines: int) -> Bound:
-    """The bound of mean differences d_j (J,); of one fold there is none, −∞."""
-    J, mean = len(of_folds), float(of_folds.mean())
+def lower_bound(differences: Sequence[np.ndarray], test_ratio: float, alpha: float, n_pipelines: int) -> Bound:
+    """The bound from differences of each fold's rows; of one fold there is none, −∞."""
+    J, of_folds, of_rows = len(differences), np.array([d.mean() for d in differences]), np.concatenate(differences)
+    mean = float(of_folds.mean())
     if J < 2:
         return Bound(mean, np.nan, -np.inf)
-    error = float(np.sqrt((1 / J + test_ratio) * of_folds.var(ddof=1)))
+    dealt_at_random = of_rows.var(ddof=1) * J / len(of_rows) if len(of_rows) > J else 0.0
+    error = float(np.sqrt((1 / J + test_ratio) * max(of_folds.var(ddof=1), dealt_at_random)))
     return Bound(mean, error, mean - float(stats.t.ppf(1 - alpha / n_pipelines, J - 1)) * error)

@@ -50,7 +50,7 @@ class Evidence:
 
 def by_bound(differences: list[np.ndarray], ratio: float, n: int, alpha: float, n_pipelines: int) -> Evidence:
     """From differences of each fold's rows; `ratio` is n_test/n_train, n the number of labels."""
-    found = lower_bound(np.array([d.mean() for d in differences]), ratio, alpha, n_pipelines)
+    found = lower_bound(differences, ratio, alpha, n_pipelines)
     return Evidence(found.mean, found.error, found.lower, found.labels_to_see(POINT, n))
 
 

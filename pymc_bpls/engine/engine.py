@@ -225,7 +225,17 @@ class Engine(RowEngine):
 
     def _refuse_far_rows(self, labeled: Labeled) -> None:
         """Say so where numbers in D are so large that their powers are none."""
-        said = None if self.affine_rows is None else far_rows(self.affine_rows, labeled.positions)
+        model, positions = self.affine_rows, labeled.positions
+        if model is None:
+            return
+        sparse = self.sparse_rows
+        if sparse is not None and sparse.has(positions):
+            block = sparse.block(positions, labeled.codes, labeled.weights)
+            own = (block.matrix, block.offset, np.minimum(block.columns, model.dimension - 1))
+        else:
+            matrix, offset = model.design.take(positions)
+            own = (matrix, offset, np.broadcast_to(np.arange(matrix.shape[2]), (len(matrix), matrix.shape[2])))
+        said = far_rows(positions, *own, self.density.parameters.labels)
         if said is not None:
             raise RowError(said)
 

@@ -56,7 +56,9 @@ def find_gaussian_prior(
     """
     rng = np.random.default_rng(0)
     draws = rng.normal(size=(3, len(start)))
-    points = np.vstack([start, start + draws[0], start + draws[1], start + _FAR * draws[0], start + _FAR**2 * draws[2]])
+    # of both signs in every coordinate: a kink at the start has a straight side
+    steps = np.vstack([draws[0], draws[1], _FAR * draws[0], _FAR**2 * draws[2]])
+    points = start + np.vstack([np.zeros_like(start), steps, -steps])
     values, slopes = value_and_gradient(points)
     with np.errstate(invalid="ignore"):
         if not np.allclose(slopes[3] - slopes[0], _FAR * (slopes[1] - slopes[0]), rtol=1e-7, atol=1e-7):
