@@ -99,7 +99,7 @@ def test_the_index_of_one_table_is_that_of_its_coords(table):
     with pm.Model(coords={"row": [f"r{i}" for i in range(len(y))]}) as model:
         b = pm.Normal("b", 0, 2.5, shape=2)
         pm.Bernoulli("label", logit_p=X @ b, observed=y, dims="row")
-    assert bpls.BPLS(model).score("probability")["index"].to_numpy().tolist() == [f"r{i}" for i in range(N, len(y))]
+    assert bpls.BPLS(model).score("probability")["index_row"].to_numpy().tolist() == [f"r{i}" for i in range(N, len(y))]
 
 
 def test_an_index_of_the_wrong_length_is_refused(table):
