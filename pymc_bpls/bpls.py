@@ -56,7 +56,8 @@ class BPLS(PseudoLabelSelector):
         The observed variable that holds the labels, needed where there are several; the others stay part of the density.
     pool : mapping of str to array_like, or a lazy pool, optional
         New, unlabeled rows for each `pm.Data` container with a value a row, for a model declared on labeled rows only.
-        Columns of a DataFrame are matched by name where the model's coords name them; rows are matched by position.
+        Columns of a DataFrame, and dims and coordinates of a DataArray, are matched by name where the model's coords and dims
+        name them; rows are matched by position.
         Or a pool that is read by partitions, whose containers are Dask's arrays or frames, or variables of a lazily opened
         Dataset; a frame of Dask with all columns; or an iterable that gives such mappings of arrays each time anew, with their
         `lengths` as an attribute. The table then holds labeled rows alone.

@@ -18,6 +18,7 @@ import xarray as xr
 from pymc_bpls.errors import RowError
 from pymc_bpls.lazy.parts import GraphPart, HeldPart, Part
 from pymc_bpls.lazy.rows import Container
+from pymc_bpls.model.data.named_axes import NamedAxes
 
 _ROWS_AT_ONCE = 2**16
 
@@ -91,9 +92,10 @@ class GraphPartitions(Partitions):
 
 @dataclass(frozen=True)
 class IteratedPartitions(Partitions):
-    """Mappings that `source` gives whenever it is iterated over."""
+    """Mappings that `source` gives whenever it is iterated over, of which these `containers` are taken."""
 
     source: Iterable[Mapping[str, Any]]
+    containers: Sequence[Container]
 
     def parts(self, numbers: Iterable[int]) -> Iterator[Part]:
         """In one pass."""
@@ -104,7 +106,8 @@ class IteratedPartitions(Partitions):
                     f"The pool has more than the {len(self.lengths)} partitions that it had. Give one that stays the same."
                 )
             if number in wanted:
-                yield HeldPart(number, int(self.first[number]), self.lengths[number], rows)
+                held = {container.name: container.axes.match(rows[container.name]) for container in self.containers}
+                yield HeldPart(number, int(self.first[number]), self.lengths[number], held)
 
 
 def read_partitions(pool: Any, containers: Sequence[Container]) -> Partitions:
@@ -157,8 +160,8 @@ def _iterated(pool: Iterable[Any], containers: Sequence[Container]) -> Partition
         raise RowError("pool= can be iterated over once only. Give a list, or an object that starts anew each time.")
     lengths = getattr(pool, "lengths", None)
     if lengths is None:
-        lengths = [len(rows[containers[0].name]) for rows in pool]
-    return IteratedPartitions(tuple(int(length) for length in lengths), pool)
+        lengths = [len(containers[0].axes.match(rows[containers[0].name])) for rows in pool]
+    return IteratedPartitions(tuple(int(length) for length in lengths), pool, containers)
 
 
 def _as_dask(value: Any, container: Container) -> Any:
@@ -166,7 +169,10 @@ def _as_dask(value: Any, container: Container) -> Any:
     import dask.array as da
 
     if isinstance(value, xr.DataArray):
-        value = _of_xarray(value)
+        value = _in_chunks(value, container.axes)
+    value = container.axes.match(value)
+    if isinstance(value, xr.DataArray):
+        value = value.data  # without the indexes, which would travel with every task
     if not _is_dask(value):
         value = da.from_array(np.asarray(value), chunks=(_ROWS_AT_ONCE, *container.shape))
     if value.shape[1:] != container.shape or value.ndim == 0:
@@ -181,13 +187,13 @@ def _as_dask(value: Any, container: Container) -> Any:
     return value.rechunk({axis: -1 for axis in range(1, value.ndim)})
 
 
-def _of_xarray(value: xr.DataArray) -> Any:
-    """Its array alone, without the indexes that would travel with every task."""
-    variable = value.variable
-    if variable.chunks is None:
-        preferred = variable.encoding.get("preferred_chunks", {}).get(variable.dims[0], _ROWS_AT_ONCE)
-        variable = variable.chunk({variable.dims[0]: preferred})
-    return variable.data
+def _in_chunks(value: xr.DataArray, axes: NamedAxes) -> xr.DataArray:
+    """Of rows, before they are matched: what is not read yet is read by chunks as they are stored."""
+    if value.chunks is not None or not value.ndim:
+        return value
+    rows = axes.transpose(value).dims[0]
+    variable = value.variable.chunk({rows: value.encoding.get("preferred_chunks", {}).get(rows, _ROWS_AT_ONCE)})
+    return value.copy(data=variable.data)
 
 
 def _of_arrays(arrays: Mapping[str, Any], containers: Sequence[Container]) -> Partitions:

@@ -20,7 +20,8 @@ from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.newton import kernels
 from pymc_bpls.errors import ModelError, RowError
 from pymc_bpls.lazy.rows import Container, Group
-from pymc_bpls.model.data.table import column_names, row_containers
+from pymc_bpls.model.data.named_axes import NamedAxes
+from pymc_bpls.model.data.table import row_containers
 from pymc_bpls.model.graphs.jaxify import jaxify
 from pymc_bpls.model.graphs.slicing import remake, wide
 from pymc_bpls.model.groups import group_indices, levels_of_group, name_of_group
@@ -44,13 +45,9 @@ def containers_of(problem: Problem) -> tuple[Container, ...]:
     model = problem.model
     held = row_containers(model, problem.label, problem.log_lik, problem.source.n_rows)
     return tuple(
-        Container(name, np.dtype(data.type.dtype), data.get_value(borrow=True).shape[1:], _columns(column_names(model, name)))
+        Container(np.dtype(data.type.dtype), data.get_value(borrow=True).shape[1:], NamedAxes.of(model, name, data.ndim))
         for name, data in held.items()
     )
-
-
-def _columns(names: Any) -> tuple[str, ...] | None:
-    return None if names is None else tuple(names)
 
 
 def row_inputs(problem: Problem, engine: Engine) -> RowInputs:

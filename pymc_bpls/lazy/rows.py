@@ -10,18 +10,28 @@ import numpy as np
 
 from pymc_bpls.errors import RowError
 from pymc_bpls.lazy.parts import Part
+from pymc_bpls.model.data.named_axes import NamedAxes
 
 _SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Container:
-    """A data container of the model: its name, dtype, the shape of one row, and the names of a row's columns."""
+    """A data container of the model: its dtype, the shape of one row, and its names."""
 
-    name: str
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
-    columns: tuple[str, ...] | None = None
+    axes: NamedAxes
+
+    @property
+    def name(self) -> str:
+        """The container's."""
+        return self.axes.name
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The names of a row's columns."""
+        return self.axes.columns
 
 
 @dataclass(frozen=True)

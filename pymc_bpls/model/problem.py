@@ -20,13 +20,13 @@ from pymc_bpls.compute.precision import require_double
 from pymc_bpls.errors import BPLSError, LabelError, ModelError, RowError
 from pymc_bpls.model.data.index import check_order, find_rows
 from pymc_bpls.model.data.labels import Classes, as_labels, find_classes, is_probability
+from pymc_bpls.model.data.named_axes import NamedAxes
 from pymc_bpls.model.data.table import (
     Labeled,
     Pool,
     Table,
     candidate_mask,
     check_finite,
-    column_names,
     containers,
     read_pool,
     row_names,
@@ -331,6 +331,6 @@ def _check_data(model: pm.Model, label: Variable, density: Density, pool: Pool, 
         values = np.asarray(pool.givens.get(data, data.get_value(borrow=True)))
         if values.ndim and len(values) == n and data is not label:
             held[f'"{name}"'] = values
-            columns[f'"{name}"'] = column_names(model, name)
+            columns[f'"{name}"'] = NamedAxes.of(model, name, values.ndim).columns
     check_finite(held, table.used, columns)
     check_finite({f"Row data of shape {array.shape}": array for array in density.data}, table.used, {})

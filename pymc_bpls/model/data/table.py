@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import scipy.sparse
-import xarray as xr
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
@@ -18,6 +17,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_bpls.errors import LabelError, RowError
 from pymc_bpls.model.data.index import RowNames, as_index, find_rows, is_list_of_rows, is_one_value
 from pymc_bpls.model.data.labels import UNLABELED
+from pymc_bpls.model.data.named_axes import NamedAxes
 
 _SHOWN = 5
 _FEWEST_PADDED = 64
@@ -184,13 +184,9 @@ def _check_names(pool: list[str], held: Mapping[str, Any], in_use: Mapping[str, 
 
 
 def _as_rows(model: pm.Model, name: str, rows: Any, data: SharedVariable) -> np.ndarray:
-    if isinstance(rows, pd.DataFrame):
-        rows = _by_name(rows, name, column_names(model, name))
-    dims = model.named_vars_to_dims.get(name) or ()
-    if isinstance(rows, xr.DataArray) and set(dims) == set(rows.dims):
-        rows = rows.transpose(*dims)
-    array = _numbers(rows)
     shape = np.shape(data.get_value(borrow=True))
+    rows = NamedAxes.of(model, name, len(shape)).match(rows)
+    array = _numbers(rows)
     if array.ndim != len(shape) or array.shape[1:] != shape[1:]:
         raise RowError(f'pool["{name}"] has shape {array.shape} and "{name}" {shape}. Give rows of the same number of columns.')
     if array.dtype.kind not in "biuf":
@@ -220,24 +216,6 @@ def _strange_columns(frame: pd.DataFrame) -> list[Any]:
 def _no_numbers(rows: Any) -> str:
     strange = _strange_columns(rows) if isinstance(rows, pd.DataFrame) else []
     return f" in columns {_quoted(strange[:_SHOWN])}" if strange else ""
-
-
-def column_names(model: pm.Model, name: str) -> Any:
-    """The model's coords of a container's columns, or None."""
-    columns = tuple(model.named_vars_to_dims.get(name) or ())[1:]
-    return model.coords.get(columns[0]) if columns else None
-
-
-def _by_name(frame: pd.DataFrame, name: str, columns: Any) -> pd.DataFrame:
-    """The frame's columns in the container's order, where the model's coords name them."""
-    if columns is None:
-        return frame
-    missing = [column for column in columns if column not in frame.columns]
-    extra = [column for column in frame.columns if column not in set(columns)]
-    if missing or extra:
-        parts = [f"lacks {_quoted(missing)}"] * bool(missing) + [f"has unknown {_quoted(extra)}"] * bool(extra)
-        raise RowError(f'pool["{name}"] {" and ".join(parts)}. Give the columns {_quoted(list(columns))}.')
-    return frame[list(columns)]
 
 
 def _quoted(names: list[Any]) -> str:
