@@ -1,6 +1,7 @@
 """Pseudo-labels with a guarantee: p-values against their authors' own, cavities against quadrature, and wrong pools."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import pymc_bpls as bpls
 from pymc_bpls.acceptance.conformal import conformal_p_values, step_up
 from pymc_bpls.acceptance.coverage import find_coverage
 from pymc_bpls.acceptance.predictions import leave_one_out
+from pymc_bpls.acceptance.sentences import Hypotheses, say_verdict
 
 QUIET = {"progressbar": False}
 
@@ -150,6 +152,28 @@ def test_each_class_has_a_bound_of_its_own(small):
         np.testing.assert_allclose(found["p_value"].to_numpy()[labels == code], p)
         np.testing.assert_array_equal(found["accepted"].to_numpy()[labels == code], step_up(p, 0.4))
     assert "of each class" in found.attrs["guarantee"]
+    assert ": in each class at most a share of 0.4 of its accepted labels is expected to be wrong." in found.attrs["verdict"]
+
+
+def test_each_class_has_a_reason_of_its_own(small, found):
+    few, often = Hypotheses(np.array([1.0, 1.0]), 0, 0, "class a"), Hypotheses(np.array([0.1, 0.3]), 0, 9, "class b")
+    takes = "with 0 calibration labels no p-value is below 1/1, and alpha = 0.05 takes 19 or more"
+    nothing = say_verdict([few, replace(often, n_calibration=29)], 4, 0.05, None)
+    wrong = "the smallest p-value is 0.1, above alpha = 0.05, since predictions that confident were wrong too often"
+    assert nothing == f"Nothing is accepted. Of class a: {takes}. Of class b: {wrong}."
+    some = say_verdict([few, replace(often, n_accepted=1), Hypotheses(np.array([]), 0, 3, "class c")], 4, 0.05, None)
+    bound = "in each class at most a share of 0.05 of its accepted labels is expected to be wrong"
+    no_one = "labeled rows cover no candidate that is predicted to be of it"
+    left = "The others are for a person, in the order of rank."
+    assert some == (
+        f"1 of 4 pseudo-labels are accepted: {bound}. None of class a is: {takes}. None of class c is: {no_one}. {left}"
+    )
+    rare = say_verdict([Hypotheses(np.array([0.04, 0.5, 0.5]), 0, 24)], 3, 0.05, None)
+    assert rare == "Nothing is accepted: too few of the candidates have a p-value as small as 0.04 for alpha = 0.05."
+    by_class = small.accept(0.05, per_class=True, **QUIET)
+    for name, n in zip((0, 1), by_class.attrs["n_calibration"], strict=True):
+        assert f"Of class {name}: with {n} calibration labels no p-value is below 1/{n + 1}" in by_class.attrs["verdict"]
+    assert "class" not in found.attrs["verdict"]
 
 
 def test_the_user_s_index_stays_and_the_rest_is_ranked(table):

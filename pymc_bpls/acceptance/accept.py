@@ -10,7 +10,7 @@ import xarray as xr
 from pymc_bpls.acceptance.conformal import conformal_p_values, step_up
 from pymc_bpls.acceptance.coverage import Coverage, find_coverage, nearness
 from pymc_bpls.acceptance.predictions import Predictions, by_split, leave_one_out
-from pymc_bpls.acceptance.sentences import say_calibration, say_coverage, say_guarantee, say_verdict
+from pymc_bpls.acceptance.sentences import Hypotheses, say_calibration, say_coverage, say_guarantee, say_verdict
 from pymc_bpls.errors import RowError, warn
 from pymc_bpls.scoring.one_model import ModelScorer
 
@@ -38,20 +38,23 @@ def accept(scorer: ModelScorer, alpha: float, by: str, *, per_class: bool, rng: 
     codes, guess = (p.argmax(axis=1) for p in (predicted.of_candidates, predicted.of_known))
     confidence, of_known = predicted.of_candidates.max(axis=1), predicted.of_known.max(axis=1)
     right = guess == predicted.known.codes
-    p_values, accepted, counts = np.ones(len(candidates)), np.zeros(len(candidates), dtype=bool), []
+    p_values, accepted = np.ones(len(candidates)), np.zeros(len(candidates), dtype=bool)
+    tested: list[Hypotheses] = []
     for code in range(len(problem.classes)) if per_class else (None,):
-        some = slice(None) if code is None else codes == code
+        some = np.ones(len(codes), dtype=bool) if code is None else codes == code
         alike = np.ones(len(guess), dtype=bool) if code is None else guess == code
         p = conformal_p_values(of_known[alike], ~right[alike], np.where(known, confidence, np.nan)[some])
         p_values[some] = np.where(covered[some], p, 1.0)
         accepted[some] = step_up(p_values[some], alpha)
-        counts.append(int(alike.sum()))
+        of = "" if code is None else f"class {problem.classes.names[code]}"
+        tested.append(Hypotheses(p_values[some & covered], int(accepted[some].sum()), int(alike.sum()), of))
+    counts = [each.n_calibration for each in tested]
     attrs: dict[str, Any] = {
         "alpha": float(alpha),
         "by": by,
         "per_class": int(per_class),
         "approximation": predicted.approximation,
-        "verdict": say_verdict(accepted, p_values, min(counts), alpha, coverage),
+        "verdict": say_verdict(tested, len(candidates), alpha, coverage),
         "guarantee": say_guarantee(by, coverage, per_class=per_class),
         "n_calibration": counts if per_class else counts[0],
         "calibration": say_calibration(of_known, right),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
@@ -10,25 +12,55 @@ from pymc_bpls.acceptance.coverage import Coverage
 from pymc_bpls.text.numbers import percent
 
 
-def say_verdict(accepted: np.ndarray, p_values: np.ndarray, n: int, alpha: float, coverage: Coverage | None) -> str:
-    """How many labels are accepted, or why none is; `n` is the number of calibration rows, the smallest of a class."""
-    if accepted.any():
-        left = "" if accepted.all() else " The others are for a person, in the order of rank."
-        text = (
-            f"{accepted.sum()} of {len(accepted)} pseudo-labels are accepted: at most a share of {alpha:g} of them is expected "
-            f"to be wrong.{left}"
-        )
-    elif n < 1 / alpha - 1 - 1e-9:
-        text = (
-            f"Nothing is accepted: with {n} calibration labels no p-value is below 1/{n + 1}, and alpha = {alpha:g} takes "
-            f"{ceil(1 / alpha - 1 - 1e-9)} or more."
-        )
+@dataclass(frozen=True)
+class Hypotheses:
+    """Candidates with one bound among them: p-values of those that labeled rows cover, and the number of calibration rows.
+
+    `of` says of which class they are predicted to be, and is empty where one bound is for all.
+    """
+
+    p_values: np.ndarray
+    n_accepted: int
+    n_calibration: int
+    of: str = ""
+
+
+def say_verdict(tested: Sequence[Hypotheses], n: int, alpha: float, coverage: Coverage | None) -> str:
+    """How many of the `n` labels are accepted, and why none is where none is: in all, or class by class."""
+    accepted = sum(each.n_accepted for each in tested)
+    reasons = [(each.of, _say_reason(each, alpha)) for each in tested if not each.n_accepted]
+    by_class = any(each.of for each in tested)
+    if accepted:
+        among, them = ("in each class ", "its accepted labels") if by_class else ("", "them")
+        bound = f"{among}at most a share of {alpha:g} of {them} is expected to be wrong"
+        sentences = [f"{accepted} of {n} pseudo-labels are accepted: {bound}."]
+        sentences += [f"None of {of} is: {reason}." for of, reason in reasons]
+        sentences += ["The others are for a person, in the order of rank."] * (accepted < n)
+    elif by_class:
+        sentences = ["Nothing is accepted.", *(f"Of {of}: {reason}." for of, reason in reasons)]
     else:
-        text = (
-            f"Nothing is accepted at alpha = {alpha:g}: the smallest p-value is {np.min(p_values, initial=1.0):.2g}, since "
-            "predictions that confident were wrong too often."
+        sentences = [f"Nothing is accepted: {reasons[0][1]}."]
+    if coverage is not None and not coverage.covered.all():
+        sentences.append(say_coverage(coverage))
+    return " ".join(sentences)
+
+
+def _say_reason(tested: Hypotheses, alpha: float) -> str:
+    """Why nothing is accepted."""
+    n = tested.n_calibration
+    if not len(tested.p_values):
+        of_it = " that is predicted to be of it" if tested.of else ""
+        return f"labeled rows cover no candidate{of_it}"
+    if n < 1 / alpha - 1 - 1e-9:
+        return (
+            f"with {n} calibration label{'' if n == 1 else 's'} no p-value is below 1/{n + 1}, and alpha = {alpha:g} takes "
+            f"{ceil(1 / alpha - 1 - 1e-9)} or more"
         )
-    return text if coverage is None or coverage.covered.all() else f"{text} {say_coverage(coverage)}"
+    smallest = float(np.min(tested.p_values))
+    if smallest > alpha:
+        too_often = "since predictions that confident were wrong too often"
+        return f"the smallest p-value is {smallest:.2g}, above alpha = {alpha:g}, {too_often}"
+    return f"too few of the candidates have a p-value as small as {smallest:.2g} for alpha = {alpha:g}"
 
 
 def say_coverage(coverage: Coverage) -> str:
