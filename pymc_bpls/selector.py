@@ -845,9 +845,10 @@ class PseudoLabelSelector(ABC):
             Whole ways to a model. A callable takes (labels, random_seed), labels a Series over the user's index with None where
             there is none, and returns class probabilities of all rows, a DataArray (row, class). By default PPP until `NoGain`
             and to the end of the pool, "probability", and where the model is class-conditional `Marginalize` at 0.1 and 1.
+            One that is refused, or a callable that raises, in any fold is never chosen, and the result says why.
         loss : {"log", "brier", "zero_one"} or callable, default "log"
             By which predictions are judged: what you care about. A callable takes probabilities (row, class) and the true
-            classes, and returns a loss a row.
+            classes, and returns a loss a row: a number, or ∞, of which no pipeline is proven better than another.
         folds, repeats : int, default 5 and 4
             So many folds of the labeled rows, stratified by class, dealt so many times. Where rows are fewer there are as many
             folds as rows.
@@ -855,9 +856,10 @@ class PseudoLabelSelector(ABC):
             Probability of leaving the supervised model for one that is no better, at most.
         guarantee : {"bound", "betting"}, default "bound"
             By a lower bound d̄ − t √((1/J + n_test/n_train) s²) of the difference over all J folds [1]_, with Bonferroni's
-            correction over pipelines: approximate, as folds share rows. Or exactly, whatever the model, by bets on rows in
-            random order, each predicted from rows before it: the e-value has to reach the number of pipelines over alpha [2]_.
-            Bets need a loss with a bound. With 30 labels they nearly always leave it at the supervised model.
+            correction over all pipelines, refused ones too: approximate, as folds share rows. Or exactly, whatever the model,
+            by bets on rows in random order, each predicted from rows before it: the e-value has to reach the number of
+            pipelines over alpha [2]_. Bets need a loss with a bound. With 30 labels they nearly always leave it at the
+            supervised model.
         groups : array_like, shape (rows,), optional
             The group of each row of the table: labeled rows of a group are in one fold, and its unlabeled rows are no
             candidates there.

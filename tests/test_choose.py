@@ -330,6 +330,51 @@ def test_a_pipeline_that_is_refused_is_never_chosen(small, table):
     assert found.table.loc["held"].isna().all() and '"held" was refused in a fold: NoGain(rows=0.01)' in str(found)
 
 
+def test_what_a_pipeline_of_one_s_own_raises_is_named_and_leaves_the_rest(small, table):
+    calls = []
+
+    def failing(labels, random_seed):
+        calls.append(1)
+        if len(calls) == 2:
+            raise ZeroDivisionError("division by zero")
+        return oracle(table[2])(labels, random_seed)
+
+    both = {"failing": failing, "mine": oracle(table[2], 0.99)}
+    found = small.choose(both, folds=3, repeats=1, random_seed=0, **QUIET)
+    why = "A pipeline of your own raised ZeroDivisionError: division by zero. Mend it, or leave it out."
+    assert (
+        found.table.loc["failing"].isna().all() and f'"failing" was refused in a fold: {why}' in found.notes and len(calls) == 3
+    )
+    alone = small.choose({"mine": both["mine"]}, folds=3, repeats=1, random_seed=0, **QUIET).table.loc["mine"]
+    row = found.table.loc["mine"]
+    assert row.difference == alone.difference and row.standard_error == alone.standard_error
+    by_hand = row.difference - t.ppf(1 - 0.1 / 2, 2) * row.standard_error  # the refused one counts: labels decided on it
+    assert row.bound == pytest.approx(by_hand) and row.bound < alone.bound
+
+
+def test_infinite_losses_are_fair_and_said(small, table):
+    wrong, right = oracle(1 - table[2], 1.0), oracle(table[2], 0.9)
+    found = small.choose({"wrong": wrong, "right": right}, folds=3, repeats=1, random_seed=0, **QUIET)
+    row = found.table.loc["wrong"]
+    assert row.loss == np.inf and row.difference == -np.inf and np.isnan(row.standard_error) and row.bound == -np.inf
+    why = "since a true class had probability 0, and a difference from it has no bound"
+    assert (
+        found.notes == [f'The log loss of "wrong" is infinite in some rows, {why}. loss="brier" compares them.']
+        and '"right"' in found.verdict
+    )
+    bpls.plot_choice(found).figure.canvas.draw()
+    plt.close("all")
+    alone = small.choose({"wrong": wrong}, folds=3, repeats=1, random_seed=0, **QUIET)
+    assert "12 labels prove no other pipeline better, since infinite losses have no bound." in alone.verdict
+    every = small.choose({"right": right}, loss=lambda p, truth: np.full(len(truth), np.inf), folds=3, repeats=1, **QUIET)
+    assert every.name == "supervised" and 'of "supervised", "right" is infinite' in str(every)
+
+
+def test_the_bound_of_infinite_differences_is_none():
+    for d in ([0.1, np.inf, 0.2], [0.1, -np.inf, 0.2], [np.inf, -np.inf, 0.0], [np.nan, 0.1, 0.2]):
+        assert lower_bound([np.array([each, 0.1]) for each in d], 0.25, 0.1, 1).lower == -np.inf
+
+
 def test_too_few_labels_are_said(table):
     X, y, _ = table
     one_each = np.where(np.isin(np.arange(26), [np.argmax(y == 0), np.argmax(y == 1)]), y, -1)
@@ -406,6 +451,16 @@ def test_the_run_that_is_chosen_is_the_plain_one(small, table):
         ({"loss": "log", "guarantee": "betting"}, bpls.CriterionError, 'loss="log" has no bound, and bets need one'),
         ({"loss": "hinge"}, bpls.CriterionError, "loss='hinge' is unknown"),
         ({"loss": lambda p, truth: 1.0}, bpls.CriterionError, r"loss= returned shape \(\)"),
+        (
+            {"loss": lambda p, truth: np.full(len(truth), np.nan)},
+            bpls.CriterionError,
+            'is nan at row . as "supervised" predicts it',
+        ),
+        (
+            {"loss": lambda p, truth: np.full(len(truth), -np.inf)},
+            bpls.CriterionError,
+            "Return a number for each row, or inf where",
+        ),
         ({"guarantee": "hope"}, bpls.CriterionError, 'guarantee="hope" is unknown'),
         ({"folds": 1}, bpls.CriterionError, "folds=1 is no number of folds"),
         ({"repeats": 0}, bpls.CriterionError, "repeats=0 is no number of repetitions"),

@@ -44,10 +44,12 @@ class Bound:
 
 
 def lower_bound(differences: Sequence[np.ndarray], test_ratio: float, alpha: float, n_pipelines: int) -> Bound:
-    """The bound from differences of each fold's rows; of one fold there is none, −∞."""
-    J, of_folds, of_rows = len(differences), np.array([d.mean() for d in differences]), np.concatenate(differences)
-    mean = float(of_folds.mean())
-    if J < 2:
+    """The bound from differences of each fold's rows; of one fold, or where a difference is infinite, there is none, −∞."""
+    J, of_rows = len(differences), np.concatenate(differences)
+    with np.errstate(invalid="ignore"):
+        of_folds = np.array([d.mean() for d in differences])
+        mean = float(of_folds.mean())
+    if J < 2 or not np.isfinite(mean):
         return Bound(mean, np.nan, -np.inf)
     dealt_at_random = of_rows.var(ddof=1) * J / len(of_rows) if len(of_rows) > J else 0.0
     error = float(np.sqrt((1 / J + test_ratio) * max(of_folds.var(ddof=1), dealt_at_random)))

@@ -16,14 +16,14 @@ from pymc_bpls.choosing.choice import Choice
 from pymc_bpls.choosing.evidence import BETTING, BOUND, Evidence, Judged, judge, passes
 from pymc_bpls.choosing.folds import Fold, NoFolds, Units, cross_fitting, one_after_the_other, read_groups
 from pymc_bpls.choosing.losses import Loss, find_loss
-from pymc_bpls.choosing.pipelines import SUPERVISED, Learner, Pipeline, Train
-from pymc_bpls.choosing.sentences import say_choice, say_interrupted, say_refused, say_undealt
+from pymc_bpls.choosing.pipelines import SUPERVISED, Learner, Pipeline, PipelineFailure, Train
+from pymc_bpls.choosing.sentences import say_choice, say_infinite, say_interrupted, say_refused, say_undealt
 from pymc_bpls.compute.threads import IN_TURN, Executor, side_by_side
 from pymc_bpls.errors import ApproximationError, CriterionError, LabelError, ModeError, RowError
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.text.progress import Tell
 
-_REFUSALS = (ModeError, ApproximationError, LabelError, RowError)
+_REFUSALS = (ModeError, ApproximationError, LabelError, RowError, PipelineFailure)
 _DEALS = {BOUND: cross_fitting, BETTING: one_after_the_other}
 _MOST = 2**31
 
@@ -142,8 +142,20 @@ def _try_fold(
                 raise
             refused[name] = str(error)
         else:
-            losses[name], right[name] = trial.loss.of_rows(p, codes), p.argmax(axis=1) == codes
+            losses[name], right[name] = _losses_of_rows(trial.loss, name, p, codes, fold.test), p.argmax(axis=1) == codes
     return Judged(fold.test, units.unit[places], fold.repeat, len(units.rows) - len(fold.hidden), losses, right, refused)
+
+
+def _losses_of_rows(loss: Loss, name: str, p: np.ndarray, codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """What a pipeline loses by row: a number, or ∞."""
+    losses = loss.of_rows(p, codes)
+    bad = np.flatnonzero(np.isnan(losses) | np.isneginf(losses))
+    if bad.size:
+        raise CriterionError(
+            f'loss="{loss.name}" is {losses[bad[0]]} at row {rows[bad[0]]} as "{name}" predicts it. '
+            "Return a number for each row, or inf where nothing could be worse."
+        )
+    return losses
 
 
 def _predict(pipeline: Pipeline, learner: Any, seed: int, rows: np.ndarray) -> np.ndarray:
@@ -158,7 +170,11 @@ def _predict(pipeline: Pipeline, learner: Any, seed: int, rows: np.ndarray) -> n
 
 
 def _decide(judged: list[Judged], names: Sequence[str], trial: Trial, n: int, planned: int) -> _Found:
-    """The pipeline with the best proof, where one has a proof."""
+    """The pipeline with the best proof, where one has a proof.
+
+    All pipelines that were given count in Bonferroni's correction, refused ones too: what refuses one in a fold are labels that
+    are judged in others, so that leaving it out would choose what to test by the labels that test it.
+    """
     against = partial(
         judge,
         judged,
@@ -173,8 +189,10 @@ def _decide(judged: list[Judged], names: Sequence[str], trial: Trial, n: int, pl
     proven = [name for name, found in evidence.items() if passes(found, trial.guarantee, trial.alpha, len(names))]
     best = max(proven, key=lambda name: (evidence[name].proof, evidence[name].difference, name), default=None)
     refused = {name: reason for fold in reversed(judged) for name, reason in fold.refused.items()}
+    infinite = [name for name in (SUPERVISED, *names) if any(np.isinf(fold.losses.get(name, 0.0)).any() for fold in judged)]
     notes = [
         *([say_interrupted(len(judged), planned)] if len(judged) < planned else []),
+        *say_infinite(infinite, trial.loss),
         *say_refused(refused),
     ]
     verdict = say_choice(best, evidence, trial.loss, trial.guarantee, trial.alpha, n, len(names))

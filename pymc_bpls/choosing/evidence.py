@@ -30,14 +30,16 @@ class Judged:
     refused: dict[str, str]
 
     def differences(self, name: str, supervised: str) -> np.ndarray:
-        """How much less a pipeline loses than the supervised model, by row."""
-        return self.losses[supervised] - self.losses[name]
+        """How much less a pipeline loses than the supervised model, by row: NaN where both lose ∞."""
+        with np.errstate(invalid="ignore"):
+            return self.losses[supervised] - self.losses[name]
 
 
 @dataclass(frozen=True)
 class Evidence:
     """Of one pipeline: mean difference of losses, its standard error, and its `proof`, a lower bound or an e-value.
 
+    Where the pipeline loses ∞ the difference is −∞, where the supervised model does ∞, and where both do NaN: none has a bound.
     `labels` is about how many it would take to see a difference of 0.01; `log_wealth` holds log E along each order of rows.
     """
 

@@ -10,12 +10,17 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_bpls.errors import CriterionError, ModelError, RowError
+from pymc_bpls.errors import BPLSError, CriterionError, ModelError, RowError
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.selftraining.stop_rules import NoGain
 
 #: The pipeline that every choice has, and makes where nothing speaks for another one.
 SUPERVISED = "supervised"
+_LONGEST = 160
+
+
+class PipelineFailure(BPLSError):
+    """A function of the user's raised an exception, which is named."""
 
 
 class Learner(Protocol):
@@ -141,12 +146,24 @@ class ByUser(Pipeline):
         self.function = function
 
     def fit(self, learner: Any, random_seed: Any, **told: Any) -> xr.DataArray:
-        """Its class probabilities, in the order of the model's classes."""
+        """Its class probabilities, in the order of the model's classes.
+
+        Raises
+        ------
+        PipelineFailure
+            The function raised something.
+        CriterionError
+            It returned no class probabilities of all rows.
+        """
         problem = learner.problem
         table, names = problem.table, problem.classes.names
         labels = np.full(len(table.codes), None, dtype=object)
         labels[table.labeled] = names[table.codes[table.labeled]]
-        given = self.function(pd.Series(labels, index=table.index, name=problem.name), random_seed)
+        try:
+            given = self.function(pd.Series(labels, index=table.index, name=problem.name), random_seed)
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"[:_LONGEST].rstrip(".: ")
+            raise PipelineFailure(f"A pipeline of your own raised {what}. Mend it, or leave it out.") from error
         if isinstance(given, xr.DataArray) and "class" in given.coords:
             given = given.transpose("row", "class").sel({"class": names})
         p = np.asarray(given, dtype=float)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -24,9 +24,12 @@ def say_choice(
     kept = "Use the supervised model"
     if not evidence:
         return f"{kept}: no other pipeline went through every fold."
+    finite = {name: each for name, each in evidence.items() if np.isfinite(each.difference)}
+    if not finite:
+        return f"{kept}: {n} labels prove no other pipeline better, since infinite losses have no bound."
     if all(each.difference == 0 and each.error == 0 for each in evidence.values()):
         return f"{kept}: every other pipeline predicts the {n} labeled rows as it does."
-    nearest = max(evidence, key=lambda name: (evidence[name].proof, evidence[name].difference, name))
+    nearest = max(finite, key=lambda name: (evidence[name].proof, evidence[name].difference, name))
     near = evidence[nearest]
     return (
         f'{kept}: {n} labels prove no other pipeline better. The nearest is "{nearest}" ({_say_difference(near, loss)}; '
@@ -42,6 +45,18 @@ def say_undealt(reason: str) -> str:
 def say_interrupted(done: int, planned: int) -> str:
     """After how many folds Ctrl-C came."""
     return f"Interrupted after {done} of {planned} folds, which decided."
+
+
+def say_infinite(names: Sequence[str], loss: Loss) -> list[str]:
+    """Which pipelines lose ∞."""
+    if not names:
+        return []
+    quoted = ", ".join(f'"{name}"' for name in names)
+    why = ", since a true class had probability 0" if loss.name == "log" else ""
+    return [
+        f"The {LOSS_IN_WORDS.get(loss.name, loss.name)} of {quoted} is infinite in some rows{why}, "
+        'and a difference from it has no bound. loss="brier" compares them.'
+    ]
 
 
 def say_refused(refused: Mapping[str, str]) -> list[str]:
