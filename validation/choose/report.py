@@ -47,9 +47,9 @@ def write(store: Store[Case], path: Path) -> Path | None:
         "# Choosing by labeled rows",
         "`python -m validation.choose null size paper power pooled` computes what is missing in `validation/results/choose`, "
         "and writes this. A choice is between the supervised model, logistic regression under Normal(0, 2.5), and others; "
-        f"{FOLDS} folds, alpha = {ALPHA:g}. Differences are in points of accuracy, with ± 1.96 standard errors. The bound has come "
-        "to count the variance of rows since the first repetitions of harm and of the paper's settings were stored, which were "
-        "decided without it: they left the supervised model at least as often as today's bound would.",
+        f"{FOLDS} folds, alpha = {ALPHA:g}. Differences are in points of accuracy, with ± 1.96 standard errors. "
+        "The bound has come to count the variance of rows since the first repetitions of harm and of the paper's settings were "
+        "stored, which were decided without it: they left the supervised model at least as often as today's bound would.",
         _size("Harm", found[SIZE] | found[POOLED]),
         _null(found[NULL]),
         _power(found[POWER]),
