@@ -910,7 +910,7 @@ class PseudoLabelSelector(ABC):
         ('supervised', ['supervised', 'probability'])
         """
         check(random_seed=random_seed, executor=executor)
-        self._needs_rows_in_memory()
+        self.needs_rows_in_memory()
         trial = Trial.read(self._problem, loss, folds, repeats, alpha, guarantee, groups)
         named = read_pipelines(pipelines, self)
         _, test_set = read_test(test, self._scorer)
@@ -964,7 +964,8 @@ class PseudoLabelSelector(ABC):
                 "as the pool of another BPLS, and train that."
             )
 
-    def _needs_rows_in_memory(self) -> None:
+    def needs_rows_in_memory(self) -> None:
+        """Refuse a lazy pool, where all of its rows are needed at once."""
         if self._lazy is not None:
             raise CriterionError(
                 "The pool is lazy, and this needs all of its rows at once. Take the best rows by score(top=...), and give them "
@@ -972,7 +973,7 @@ class PseudoLabelSelector(ABC):
             )
 
     def _needs_candidates(self) -> None:
-        self._needs_rows_in_memory()
+        self.needs_rows_in_memory()
         if not len(self._problem.table.candidates):
             raise RowError(f'"{self._problem.name}" has no candidate. Mark unlabeled rows with -1, or give pool=.')
 

@@ -126,6 +126,7 @@ def compare(
     Frozen({'criterion': 2})
     """
     check(random_seed=random_seed, rounds=rounds, batch_size=batch_size, executor=executor)
+    pls.needs_rows_in_memory()
     forms = read_forms(criteria, AUTO)
     rng = np.random.default_rng(random_seed)
     scorer, problem = pls.scorer, pls.scorer.problem
