@@ -79,6 +79,7 @@ def exact_values_of_words():
     return {"conditional": conditional, "joint": joint}, log_ratio
 
 
+@pytest.mark.slow
 def test_the_textbook_example_is_scored_near_its_exact_values(words):
     exact, log_ratio = exact_values_of_words()
     np.testing.assert_allclose(exact["joint"], [-18.0856, -18.5428], atol=1e-4)

@@ -109,6 +109,7 @@ def test_exact_counterparts_are_those_of_quadrature_and_rank_alike(sim1, sim1_in
     np.testing.assert_allclose(scores["log_ppp"], true, atol=0.02)
 
 
+@pytest.mark.slow
 def test_an_audit_of_a_combining_rule_compares_combined_values(softmax):
     audit = softmax.audit(["ppp", "ppp[vi]", "variance"], labels=bpls.Hurwicz(0.4), method="psis", random_seed=1)
     assert audit.reliable and audit.candidates["score"].dims == ("criterion", "candidate")

@@ -71,12 +71,14 @@ def test_importance_sampling_agrees_with_quadrature(quadrature):
     assert run["exact"]["pareto_k"].max() < 0.7
 
 
+@pytest.mark.slow
 def test_errors_of_importance_sampling_are_honest(quadrature):
     split, pls = quadrature
     runs = [pls.exact(method="psis", labels="all", random_seed=seed) for seed in SEEDS]
     assert_honest(runs, split)
 
 
+@pytest.mark.slow
 def test_nuts_agrees_with_quadrature(quadrature):
     split, pls = quadrature
     run = pls.exact(labels="all", random_seed=1, **NUTS)

@@ -282,6 +282,7 @@ def test_a_model_rule_scores_by_what_it_decides(middle):
     np.testing.assert_allclose(scores["score"], np.median(scores["log_ppp_member"], axis=0), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_model_rule_goes_through_a_file_and_no_other_goes_on(middle, three, tmp_path):
     whole = middle.self_train(rounds=4, **QUIET)
     longer = cut(middle, tmp_path, again={})

@@ -92,6 +92,7 @@ def test_variational_scores_are_better_than_refits_on_a_separated_split(separate
     assert np.abs(centred(found) - centred(exact)).max() <= 0.5 * np.abs(centred(laplace) - centred(exact)).max()
 
 
+@pytest.mark.slow
 def test_importance_sampling_from_ep_can_be_trusted_on_a_separated_split(separated):
     pls, _, exact = separated
     tree = pls.exact(method="psis", random_seed=1)

@@ -133,6 +133,7 @@ def test_probabilities_are_those_of_the_row_with_d(pls):
     np.testing.assert_allclose(found.sel(row=int(LABELED[4])), softmax(values), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_absolute_values_are_near_quadrature_by_laplace_and_nearer_by_vi(scores, pls, truth):
     np.testing.assert_allclose(scores["log_ppp"], truth[0], atol=0.1)
     for criterion, name, exact in zip(("ppp", "marginal_likelihood"), ("log_ppp", "log_evidence"), truth, strict=True):

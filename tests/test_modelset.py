@@ -137,6 +137,7 @@ def test_exact_counterparts_of_priors_rank_as_scores_do(priors, rule):
     assert_exact_ranks_alike(pls, pls.exact(method="psis", draws=4000, random_seed=3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", (*RULES[::2], bpls.Penalised(0.7)), ids=repr)
 def test_exact_counterparts_of_model_classes_rank_as_scores_do(classes, rule):
     pls = bpls.ModelSet(classes, rule)
@@ -151,6 +152,7 @@ def assert_exact_ranks_alike(pls, run):
     np.testing.assert_allclose(scores["log_ppp"], exact["log_ppp"], atol=0.25)
 
 
+@pytest.mark.slow
 def test_exact_values_and_their_errors_are_those_of_quadrature(table, priors):
     """Γ-maximin and the sum over three priors, both classes, by a grid over (intercept, slope)."""
     X, y, _ = table
@@ -181,6 +183,7 @@ def test_exact_values_and_their_errors_are_those_of_quadrature(table, priors):
         assert 0.6 < np.nanstd(z[::2]) < 1.5 and 0.6 < np.nanstd(z[1::2]) < 1.5
 
 
+@pytest.mark.slow
 def test_a_prior_that_cancels_the_likelihood_makes_ppp_the_flat_marginal_likelihood():
     """Supplement E: with π ∝ 1/L(D) on a bounded interval, PPP is ∫ L(D ∪ i) dθ up to one shared constant."""
     x = np.array([-1.2, -0.3, 0.4, 1.1, -0.8, 0.9, 2.0, -2.0, 0.1])

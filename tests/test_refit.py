@@ -108,6 +108,7 @@ def test_structured_and_general_refits_agree_to_1e_8(model):
         np.testing.assert_allclose(structured[name], general[name], rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_model_that_is_not_affine_takes_the_general_path():
     pls = declared(scaled)
     assert pls.scorer.problem.density.structure.affine_map is None

@@ -146,6 +146,7 @@ def test_importance_sampling_is_right_there(far):
     assert max(np.abs(z).max() for z in z_scores(run, "normal")) < 4
 
 
+@pytest.mark.slow
 def test_tails_that_are_heavier_than_any_proposal_are_named():
     """Separated rows under a Cauchy prior: p_k falls as 1/b², and few draws see nothing of it (six errors off, k-hat 0.4)."""
     with pytest.warns(bpls.BPLSWarning, match=r"tails of the posterior along b are heavier"):
@@ -153,6 +154,7 @@ def test_tails_that_are_heavier_than_any_proposal_are_named():
     assert run.attrs["reliable"] == 0
 
 
+@pytest.mark.slow
 def test_constants_are_right_where_proposals_are_too_narrow(sim1, sim1_informed):
     """A proposal with half the standard deviations hides the tails from k-hat; draws that were moved find them again."""
     engine, labeled = sim1_informed.engine, sim1_informed.labeled
