@@ -35,7 +35,8 @@ class Structure(OfFields):
     """`row(theta, label, *inputs)` is ℓ of one row, its inputs with leading dimension 1; `priors(theta)` the terms of log π.
 
     `class_values` stand for the class codes, `affine_map` gives the rows' linear predictors where they have few, and `store`
-    holds what was compiled. `graph` is that of one row, without a table; it stays in its process.
+    holds what was compiled. `graph` is that of one row, without a table; it stays in its process. `source` is what this one was
+    made of, if anything.
     """
 
     row: Callable[..., jax.Array]
@@ -44,6 +45,7 @@ class Structure(OfFields):
     affine_map: AffineMap | None
     graph: RowGraph | None = None
     store: Store = field(default_factory=Store)
+    source: Structure | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "graph": None}
@@ -52,7 +54,12 @@ class Structure(OfFields):
     def by_single_predictor(self) -> Structure | None:
         """The same, with the one number through which a row depends on θ in place of linear predictors, where there is one."""
         single = None if self.graph is None else find_single_predictor(self.graph)
-        return None if single is None else replace(self, affine_map=single, graph=None, store=Store())
+        return None if single is None else replace(self, affine_map=single, graph=None, store=Store(), source=self)
+
+    @property
+    def of_prior(self) -> Structure:
+        """The structure for which functions of the prior alone are compiled, once for all that have this prior."""
+        return self if self.source is None else self.source
 
     @property
     def shared(self) -> Any:

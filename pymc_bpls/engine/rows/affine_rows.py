@@ -25,7 +25,7 @@ _ROWS_AT_ONCE = 1024
 _DESIGN_BYTES = 2**28
 # pieces of these lengths alone, whatever number of rows or of θ there is, so that few functions are compiled
 _FEW_ROWS, _MANY_ROWS = 2**9, 2**11
-_PRIORS, _FEW_PRIORS, _MANY_PRIORS, _ENTRIES, _FEW_PARAMETERS = 2**6, 2**10, 2**11, 2**16, 16
+_PRIORS, _FEW_PRIORS, _MANY_PRIORS, _ENTRIES, _FEW_PARAMETERS = 2**6, 2**10, 2**11, 2**16, 32
 _MOST_VALUES, _MOST_DERIVATIVES, _MOST_TABLES = 2**18, 2**15, 8
 
 
@@ -108,11 +108,18 @@ class AffineRows:
     def _run(self, kernel: Kernel, *arrays: Any) -> Any:
         return self.compiler(kernel, self.density.structure, *arrays)
 
+    def _run_prior(self, kernel: Kernel, *arrays: Any) -> Any:
+        return self.compiler(kernel, self.density.structure.of_prior, *arrays)
+
     @property
     def map(self) -> AffineMap:
         """From θ and a row to the row's linear predictors."""
         assert self.density.structure.affine_map is not None
         return self.density.structure.affine_map
+
+    def predictors(self, theta: np.ndarray, rows: Any) -> np.ndarray:
+        """η (S, n, p) of some rows, as the density takes them, at θ (S, q), linear there or not."""
+        return self._run(kernels.predictors, theta, rows)
 
     @cached_property
     def design(self) -> Design:
@@ -192,14 +199,20 @@ class AffineRows:
     def _in_pieces(self, kernel: Kernel, size: int, *arrays: np.ndarray) -> Any:
         return map_rows(lambda rows: self._run(kernel, *(array[rows] for array in arrays)), len(arrays[0]), (size, size))
 
+    def _prior_in_pieces(self, kernel: Kernel, size: int, theta: np.ndarray) -> Any:
+        return map_rows(lambda rows: self._run_prior(kernel, theta[rows]), len(theta), (size, size))
+
     def log_prior(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """log π (sets,) and its gradient (sets, q) at θ (sets, q)."""
         if self.gaussian_prior is not None:
             return self.gaussian_prior.at(theta)
         if len(theta) > _FEW_PRIORS:
-            return self._in_pieces(
-                kernels.log_prior_and_gradient, _power_of_two(_ENTRIES // theta.shape[1], _MANY_PRIORS), theta
-            )
+            size = _power_of_two(_ENTRIES // theta.shape[1], _MANY_PRIORS)
+            return self._prior_in_pieces(kernels.log_prior_and_gradient, size, theta)
+        return self.log_prior_at_few(theta)
+
+    def log_prior_at_few(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """log π (sets,) and its gradient (sets, q) at a few θ (sets, q), by the model's functions whatever the prior is."""
         return self._of_priors(kernels.log_prior_and_gradient, theta)
 
     def prior_precision(self, theta: np.ndarray) -> np.ndarray:
@@ -211,26 +224,22 @@ class AffineRows:
     def _of_priors(self, kernel: Kernel, theta: np.ndarray) -> Any:
         n, q = theta.shape
         alone = n == 1 and q > _FEW_PARAMETERS  # as Newton's method asks for it
-        return self._in_pieces(kernel, 1 if alone else _power_of_two(_ENTRIES // q**2, _PRIORS), theta)
-
-    @property
-    def _vectors_at_once(self) -> int:
-        return _power_of_two(_ENTRIES // self.density.dimension, _PRIORS)
+        return self._prior_in_pieces(kernel, 1 if alone else _power_of_two(_ENTRIES // q**2, _PRIORS), theta)
 
     @cached_property
     def gaussian_prior(self) -> GaussianPrior | None:
         """The prior, where it is one quadratic function."""
         density = self.density
-
-        def value_and_gradient(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            return self._of_priors(kernels.log_prior_and_gradient, theta)
-
-        return find_gaussian_prior(density.start, density.parameters.sizes, value_and_gradient, self.prior_products)
+        return find_gaussian_prior(density.start, density.parameters.sizes, self.log_prior_at_few, self.prior_products)
 
     def prior_products(self, theta: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """∇² log π at θ (q,) times each of the vectors (V, q)."""
-        size = self._vectors_at_once
-        return map_rows(lambda rows: self._run(kernels.log_prior_products, theta, vectors[rows]), len(vectors), (size, size))
+        size = _power_of_two(_ENTRIES // self.density.dimension, _PRIORS)
+
+        def some(rows: np.ndarray) -> np.ndarray:
+            return self._run_prior(kernels.log_prior_products, theta, vectors[rows])
+
+        return map_rows(some, len(vectors), (size, size))
 
 
 def _power_of_two(wanted: int, most: int) -> int:

@@ -10,7 +10,6 @@ from functools import cached_property
 
 import numpy as np
 
-from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.engine.newton import kernels
 from pymc_bpls.engine.priors.gaussian_priors import GaussianPrior, find_gaussian_prior
 from pymc_bpls.engine.rows.affine_rows import AffineRows
@@ -65,13 +64,10 @@ class ConditionalRows(AffineRows):
         """log π(ψ, x) as a function of x, where it is quadratic."""
 
         def value_and_gradient(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            value, gradient = self._of_priors(kernels.log_prior_and_gradient, self.theta(points))
+            value, gradient = self.log_prior_at_few(self.theta(points))
             return value, gradient[:, self.inner]
 
         def products(point: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-            wide = self.moves(vectors)
-            theta, size = self.theta(point[None])[0], self._vectors_at_once
-            run = map_rows(lambda rows: self._run(kernels.log_prior_products, theta, wide[rows]), len(wide), (size, size))
-            return run[:, self.inner]
+            return self.prior_products(self.theta(point[None])[0], self.moves(vectors))[:, self.inner]
 
         return find_gaussian_prior(self.fixed[self.inner], self.sizes, value_and_gradient, products)

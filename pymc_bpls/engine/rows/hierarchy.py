@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pymc_bpls.compute.compiler import Compiler
-from pymc_bpls.engine.newton import kernels
 from pymc_bpls.engine.rows.affine_rows import AffineRows
 from pymc_bpls.engine.rows.conditional_rows import ConditionalRows
 
@@ -86,8 +85,7 @@ class _Tests:
         direction = np.zeros(self.points.shape[1])
         direction[coordinates] = self.rng.uniform(0.5, 1.0, len(coordinates)) * self.rng.choice([-1, 1], len(coordinates))
         theta = (self.points[:, None] + _STEPS[:, None] * direction).reshape(-1, len(direction))
-        run, structure = self.model.compiler, self.model.density.structure
-        values = run(kernels.predictors, structure, theta, self.rows) if predictor else run(kernels.log_prior, structure, theta)
+        values = self.model.predictors(theta, self.rows) if predictor else self.model.log_prior_at_few(theta)[0]
         return values.reshape(_POINTS, len(_STEPS), -1)
 
     def bends(self, sets: list[np.ndarray], *, predictor: bool) -> list[bool] | None:
