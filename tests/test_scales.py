@@ -7,6 +7,7 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import multivariate_normal, norm
 
 import pymc_bpls as bpls
+from pymc_bpls.approximations import lattice
 from pymc_bpls.approximations.lattice import climb, lay
 from pymc_bpls.approximations.scales import fit
 
@@ -98,6 +99,12 @@ def test_more_parameters_than_can_be_integrated_over_are_left_to_vi():
         pls.score(approximation="ep")
 
 
+def test_scales_that_range_too_far_are_refused_by_the_number_of_points(monkeypatch):
+    monkeypatch.setattr(lattice, "MOST_POINTS", 4)
+    with pytest.raises(bpls.ApproximationError, match=r'over "scale_log__" at 4 points at most.* Use approximation="vi"'):
+        bpls.BPLS(non_centered()).score(approximation="ep")
+
+
 def test_a_run_of_a_hierarchy_goes_on_where_it_was_cut():
     pls = bpls.BPLS(non_centered())
     whole = pls.self_train(rounds=3, progressbar=False)["history"]
@@ -120,8 +127,8 @@ def log_gamma(m):
 @pytest.mark.parametrize("m", [0, 1, 2, 3, 4, 5])
 def test_a_lattice_integrates(m, density, tolerance):
     log_density, log_integral = (lambda _: 0.0, 0.0) if m == 0 else density(m)
-    lattice = lay(log_density, *climb(log_density, np.zeros(m)))
-    assert abs(logsumexp(lattice.log_values) + lattice.log_volume - log_integral) < tolerance
+    laid = lay(log_density, *climb(log_density, np.zeros(m)))
+    assert abs(logsumexp(laid.log_values) + laid.log_volume - log_integral) < tolerance
 
 
 def test_what_does_not_vanish_has_no_lattice():

@@ -82,7 +82,7 @@ def _quadratic(log_density: LogDensity, centre: np.ndarray, axes: np.ndarray) ->
 
 
 def lay(log_density: LogDensity, centre: np.ndarray, axes: np.ndarray) -> Lattice | None:
-    """The lattice around a point; None where the integrand does not vanish within 1,200 points."""
+    """The lattice around a point; None where the integrand does not vanish within `MOST_POINTS`."""
     m = len(centre)
     spacing, depth = _SPACING[m], _DEPTH[m]
     values: dict[tuple[int, ...], float] = {}

@@ -16,10 +16,9 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import logsumexp
 
-from pymc_bpls.approximations import ep, sparse_ep
+from pymc_bpls.approximations import ep, lattice, sparse_ep
 from pymc_bpls.approximations.factors import Factors, nodes_apart
 from pymc_bpls.approximations.gaussian import Gaussian, Sites
-from pymc_bpls.approximations.lattice import climb, lay
 from pymc_bpls.approximations.mixture import Mixture, Part
 from pymc_bpls.compute.threads import for_matrices_of
 from pymc_bpls.engine.engine import Engine
@@ -56,17 +55,21 @@ def fit(
     first = engine.density.start if mode is None else mode.theta
     tolerance = ep.TO_RANK if to_rank else ep.TOLERANCE
     with for_matrices_of(min(len(labeled), len(engine.hierarchy.inner))):
-        centre, axes = climb(fits.roughly, first[engine.hierarchy.outer])
-        lattice = lay(lambda psi: fits.at(psi, tolerance).log_z, centre, axes)
-    if lattice is None:
-        names = ", ".join(f'"{engine.density.parameters.labels[i]}"' for i in engine.hierarchy.outer)
-        raise ApproximationError(
-            f'The labeled rows and the priors leave {names} too free to be integrated over. Use approximation="vi", '
-            "or tighter priors."
-        )
-    total = float(logsumexp(lattice.log_values))
-    parts = tuple(fits.at(psi, tolerance) for psi in lattice.points)
-    return Mixture(engine.hierarchy, lattice.points, lattice.log_values - total, parts, total + lattice.log_volume)
+        centre, axes = lattice.climb(fits.roughly, first[engine.hierarchy.outer])
+        laid = lattice.lay(lambda psi: fits.at(psi, tolerance).log_z, centre, axes)
+    if laid is None:
+        raise ApproximationError(_too_many_points([engine.density.parameters.labels[i] for i in engine.hierarchy.outer]))
+    total = float(logsumexp(laid.log_values))
+    parts = tuple(fits.at(psi, tolerance) for psi in laid.points)
+    return Mixture(engine.hierarchy, laid.points, laid.log_values - total, parts, total + laid.log_volume)
+
+
+def _too_many_points(labels: list[str]) -> str:
+    which = f'"{labels[0]}"' if len(labels) == 1 else f'the {len(labels)} parameters "{labels[0]}" to "{labels[-1]}" together'
+    return (
+        f'approximation="ep" integrates over {which} at {lattice.MOST_POINTS:,} points at most, and labels and priors leave a '
+        'wider range than these cover. Use approximation="vi", tighter priors, or fewer scales.'
+    )
 
 
 def admits_plain(engine: Engine) -> bool:
