@@ -10,6 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from pymc_bpls.choosing.evidence import Evidence
+from pymc_bpls.choosing.pipelines import SUPERVISED
 from pymc_bpls.text.summary import Summary
 
 
@@ -58,8 +59,11 @@ class Choice:
 
     @property
     def noted(self) -> Any:
-        """The result, with attrs that say what it is and why: `choice` and `choice_verdict`."""
-        self.result.attrs.update(choice=self.name, choice_verdict=" ".join([self.verdict, *self.notes]))
+        """The result, with attrs that say what it is and why: `choice`, `choice_verdict`, and `verdict` of no run."""
+        why = " ".join([self.verdict, *self.notes])
+        self.result.attrs.update(choice=self.name, choice_verdict=why)
+        if self.name == SUPERVISED:
+            self.result.attrs.update(verdict=why)
         return self.result
 
     @property
