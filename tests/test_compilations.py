@@ -11,6 +11,8 @@ import pymc_bpls as bpls
 from pymc_bpls.compute import library
 
 MOST = 12
+#: EP integrates over a length-scale there, whose covariance takes one function more.
+ONE_MORE = ("latent_gp",)
 ROUNDS = 20
 ROWS = np.r_[np.arange(zoo.N), zoo.CANDIDATES]  # 24 candidates, twelve of them twice
 LABELS = np.arange(len(ROWS)) >= zoo.N_LABELED
@@ -54,7 +56,7 @@ def declare(kind):
 def test_a_first_run_compiles_at_most_a_dozen_functions(name, approximation, compilations):
     pls = declare(zoo.ACCEPTED[name])
     pls.self_train("ppp", approximation=approximation, rounds=ROUNDS, progressbar=False)
-    assert 5 <= len(compilations) <= MOST
+    assert 5 <= len(compilations) <= MOST + (name in ONE_MORE and approximation == "auto")
 
 
 def test_a_fingerprint_takes_the_prior_that_is_compiled():
