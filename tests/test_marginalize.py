@@ -299,7 +299,7 @@ def test_a_model_of_labels_given_features_has_the_supervised_posterior(name):
     for theta in start + 0.3 * np.random.default_rng(0).normal(size=(3, len(start))):
         for first, second in zip(supervised(theta), with_pool(theta), strict=True):
             np.testing.assert_allclose(first, second, rtol=atol, atol=atol)
-    tree = pls.marginalize(test=(zoo.CANDIDATES[:3], kind.labels[zoo.CANDIDATES[:3]]), **QUIET)
+    tree = pls.marginalize(test=(zoo.CANDIDATES[:3], kind.labels[zoo.CANDIDATES[:3]]), **{**QUIET, "draws": 50})
     np.testing.assert_allclose(tree["unconstrained"]["mode"], start, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(tree["curve"]["log_score"][0], tree["curve"]["log_score"][1], atol=1e-10)
     assert "The pool cannot inform this model" in tree.attrs["verdict"] and tree.attrs["nats"] == 0

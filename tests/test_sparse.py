@@ -120,7 +120,7 @@ def test_what_a_run_invented_is_told_without_a_matrix():
 
 
 def test_scales_of_many_groups_are_seen_without_a_matrix_over_them():
-    group = np.arange(600)
+    group = np.random.default_rng(3).permutation(600)
     with pm.Model() as hierarchy:
         effect = pm.Normal("effect", 0, pm.HalfNormal("scale", 1), shape=600)
         pm.Bernoulli("label", logit_p=effect[group], observed=np.where(group < 90, group % 2, -1))
