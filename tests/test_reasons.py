@@ -240,6 +240,7 @@ def random_numbers(where):
     return model
 
 
+@pytest.mark.filterwarnings("ignore:(RandomVariable Ops|Calling a RandomVariable):DeprecationWarning")  # of PyTensor 3.3
 @pytest.mark.parametrize("where", ["label", "also label", "b", "bent"])
 def test_random_numbers_in_a_formula_are_named_as_the_cause(where):
     with pytest.raises(
