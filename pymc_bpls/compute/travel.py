@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import Any, cast
 
 
 class OfFields:
     """A dataclass that is pickled as its fields alone, without its cached properties."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return {field.name: getattr(self, field.name) for field in fields(cast(Any, self))}

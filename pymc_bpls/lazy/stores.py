@@ -160,9 +160,9 @@ def _plain(attrs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in attrs.items()}
 
 
-def _write_arrays(path: Path, **arrays: np.ndarray) -> None:
+def _write_arrays(path: Path, **arrays: Any) -> None:
     with path.open("wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
+        np.savez(file, **arrays)
 
 
 def _in_chunks(

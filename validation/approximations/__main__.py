@@ -65,8 +65,8 @@ def exact(pls: bpls.BPLS, case: Case) -> xr.DataTree:
         tree = pls.exact(method="psis", draws=case.weighted, chains=1, random_seed=0, absolute=False, progressbar=False)
         if tree.attrs["reliable"]:
             return tree
-    more = {"target_accept": case.target_accept, "progressbar": False}
-    return pls.exact(draws=case.draws, tune=1500, random_seed=0, absolute=False, **more)  # type: ignore[arg-type]
+    more: dict[str, Any] = {"target_accept": case.target_accept, "progressbar": False}
+    return pls.exact(draws=case.draws, tune=1500, random_seed=0, absolute=False, **more)
 
 
 def methods(pls: bpls.BPLS) -> dict[str, Callable[[], np.ndarray]]:
