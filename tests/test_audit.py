@@ -1,6 +1,7 @@
 """The audit against quadrature, scipy and closed forms; what must fail does, and says why."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,8 +13,10 @@ from scipy.special import logsumexp
 from scipy.stats import kendalltau, spearmanr
 
 import pymc_bpls as bpls
-from pymc_bpls.audit.agreement import interval
+from pymc_bpls.audit.agreement import PairScores, agreement, interval
 from pymc_bpls.audit.sentences import say_diagnostic, say_verdict
+from pymc_bpls.audit.truth import known_values
+from pymc_bpls.audit.uses import say_uses
 from pymc_bpls.rules.ranking import kendall, ranks, spearman
 
 EXPECTED_TAU = {
@@ -153,7 +156,7 @@ def test_text_and_html_say_the_verdict_and_a_sentence_for_each_criterion(against
         for sentence in audit.agreement["verdict"].to_numpy():
             assert sentence.replace("'", "&#x27;") in shown or sentence in shown
     assert re.search(
-        r"^ppp picks candidate \d+, the exact best; its log-PPP error, centred, is at most", str(audit), re.MULTILINE
+        r"^ppp picks candidate \d+, the exact best; its log PPP, centred, is off by .* at most", str(audit), re.MULTILINE
     )
     assert "% of the range over the pool" in str(audit)
 
@@ -250,7 +253,7 @@ def test_a_healthy_audit_is_reliable_and_says_so(method):
     assert audit.reliable
     assert audit.verdict.startswith("The exact reference is reliable (4000 draws ")
     assert "ppp can be used here" in audit.verdict
-    assert "variance loses most" in audit.verdict
+    assert "variance chooses badly here: its choice loses" in audit.verdict
 
 
 def test_a_separated_flat_model_has_nothing_to_compare_and_says_why():
@@ -270,7 +273,7 @@ def test_a_reference_that_is_mostly_noise_is_not_reliable(few):
     assert not audit.reliable
     assert "the Monte Carlo error" in audit.verdict
     assert "candidates are flagged" in audit.verdict
-    assert "not separated from a neighbour by the reference's own error" in audit.verdict
+    assert ": not separated from a neighbour by the reference's own error" in audit.verdict
 
 
 def test_candidates_nearer_than_the_error_are_flagged_and_left_out_once(few):
@@ -333,7 +336,7 @@ def test_choices_within_a_criterion_s_own_error_are_ties(against_quadrature):
         tied = int((best[0] - best[1:] < error).sum())
         assert int(found["n_within_own_error"]) == tied
         nearer = "1 other is" if tied == 1 else f"{tied} others are"
-        assert (f"and {nearer} nearer than its own error" in str(found["verdict"].to_numpy())) == (tied > 0)
+        assert (f"and {nearer} within the error of its differences" in str(found["verdict"].to_numpy())) == (tied > 0)
     assert np.isnan(float(audit.agreement.sel(criterion="variance")["own_error"]))
 
 
@@ -346,9 +349,10 @@ def test_a_candidate_with_two_flags_counts_for_each_of_them(few):
     value = exact["log_ppp"].to_numpy()
     near = np.array([np.sort(np.abs(value - each))[1] < 0.002 * np.sqrt(2) for each in value])
     assert (
-        f"{(near | few_draws).sum()} of {split.m} candidates are flagged: 5 for effective sample size below 400, "
-        f"{near.sum()} for not separated from a neighbour"
+        f"{(near | few_draws).sum()} of {split.m} candidates are flagged (5: effective sample size below 400; "
+        f"{near.sum()}: not separated from a neighbour"
     ) in audit.verdict
+    assert "The 5 whose exact value is doubtful count against no criterion here." in audit.verdict
 
 
 def test_a_run_of_another_table_or_prior_is_refused(sim1, sim1_informed):
@@ -452,6 +456,62 @@ def test_the_interval_of_a_rank_correlation_reaches_up_to_what_noise_took():
         low, high = interval(kendalltau(truth, noisy)[0], np.array(again))
         covered.append(low <= 1 <= high)
     assert np.mean(covered) >= 0.9
+
+
+def judged(off, noise, doubtful=(), seed=0):
+    """The audit's numbers and sentence of scores that are the truth but for `off` (80,), by a reference with normal `noise`."""
+    rng = np.random.default_rng(seed)
+    value = np.linspace(0, 1, 80)
+    truth = known_values(value + noise * rng.normal(size=80), np.full(80, noise))
+    doubts = truth.doubts.copy()
+    doubts[list(doubtful)] = "k-hat of the reference above 0.7"
+    truth = replace(truth, doubts=doubts)
+    found = agreement(PairScores(value + off, value + off), truth, doubts != "", 5, seed)
+    held = xr.Dataset({name: ("criterion", [each]) for name, each in found.items()}, {"criterion": ["own"]})
+    return found, say_uses(held, truth.range)
+
+
+def test_noise_of_the_reference_is_no_error_of_a_criterion():
+    """A criterion that is exact: the largest of 80 differences is above 10% of the range by noise, and hardly ever claimed."""
+    claimed = []
+    for seed in range(100):
+        found, said = judged(0.0, 0.1, seed=seed)
+        assert found["max_centred_share"] > 0.1
+        claimed.append((found["max_centred_proven"] > 0) + (found["regret_proven"] > 0))
+        assert claimed[-1] or said.startswith("own chooses well here. How good its values are cannot be told")
+    assert np.mean(np.array(claimed) > 0) <= 0.1
+
+
+def test_an_error_beyond_the_noise_is_claimed_and_not_beyond_its_size():
+    off = np.zeros(80)
+    off[10] = 1.0
+    sizes = []
+    for seed in range(20):
+        found, said = judged(off, 0.1, seed=seed)
+        sizes.append(found["max_centred_proven"])
+        assert "its values, centred, are off by up to" in said or "chooses badly" in said
+    assert 0.3 < np.mean(sizes) < np.max(sizes) < 1.0
+    assert judged(off, 0.1, doubtful=[10])[0]["max_centred_proven"] == 0
+    found, said = judged(off, 0.0)
+    assert found["max_centred_proven"] == found["max_centred"] == pytest.approx(1 - 1 / 80)
+
+
+def test_every_audited_criterion_is_judged_in_the_verdict():
+    names, nan = ["a", "b", "c", "d", "e", "f"], np.nan
+    columns = {
+        "regret": [0.0, 0.001, 0.0, 0.5, 0.3, 0.0],
+        "regret_proven": [0.0, 0.0005, 0.0, 0.4, 0.2, 0.0],
+        "max_centred_share": [0.02, 0.05, 0.4, 0.3, nan, nan],
+        "max_centred_proven": [0.01, 0.02, 0.3, 0.2, nan, nan],
+    }
+    said = say_uses(xr.Dataset({name: ("criterion", values) for name, values in columns.items()}, {"criterion": names}), 1.0)
+    assert said == (
+        "a and b can be used here: their choices are the exact best or lose next to nothing, and their values, centred, are "
+        "within 5% of the range of log PPP over the pool. c chooses well here, but its values, centred, are off by up to 40% "
+        "of the range of log PPP over the pool. f chooses well here: its choice is the exact best or loses next to nothing. "
+        "Only the order of its scores was compared. d and e choose badly here: their choices lose 30% to 50% of the range of "
+        "log PPP over the pool, that of d most."
+    )
 
 
 def labelled(label, **others):

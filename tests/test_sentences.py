@@ -62,8 +62,8 @@ def test_rows_that_a_dim_names_keep_its_name(tmp_path):
 @pytest.mark.parametrize(
     ("lead", "others", "said"),
     [
-        (0.25, 1, "its choice is 0.25 ahead, and 1 other is nearer than"),
-        (-0.0031, 3, "its choice is 0.0031 behind the next by its own log PPP, and 3 others are nearer than"),
+        (0.25, 1, "its choice is 0.25 ahead, and 1 other is within"),
+        (-0.0031, 3, "its choice is 0.0031 behind the next by its own log PPP, and 3 others are within"),
     ],
 )
 def test_ties_are_told_in_words(lead, others, said):

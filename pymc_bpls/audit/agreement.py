@@ -95,12 +95,14 @@ def _of_choice(scored: PairScores, truth: Truth, seed: int) -> dict[str, Any]:
     choice, best = scored.choice, truth.best
     [probability] = truth.probability_best(np.array([choice]), _OF_BEST, np.random.default_rng(seed))
     order, rank = best_first(scored.score)
+    to_choice = truth.difference_error(np.arange(len(truth.value)), np.full(len(truth.value), choice))
     return {
         "n_tied": int((rank[: len(order)] == 0).sum()),
         "choice": choice,
         "top_1": bool(truth.value[choice] >= truth.value[best] - TIED),
         "regret": float(truth.value[best] - truth.value[choice]),
         "regret_mcse": float(truth.difference_error(best, choice)),
+        "regret_proven": truth.beyond_error(truth.value - truth.value[choice], to_choice),
         "prob_best": float(probability),
     }
 
@@ -159,7 +161,10 @@ def _of_errors(scored: PairScores, truth: Truth, seed: int) -> dict[str, float]:
     found = _sizes(scored, truth, seed, absolute=False)
     found = {f"{key}_centred{end}": found[f"{key}_error{end}"] for key in ("max", "mean") for end in ("", "_mcse")}
     share = found["max_centred"] / truth.range if truth.range > 0 else np.nan
-    return _sizes(scored, truth, seed, absolute=True) | found | {"max_centred_share": share}
+    centred = errors(scored, truth, absolute=False)
+    assert centred is not None
+    proven = truth.beyond_error(np.abs(centred[0]), centred[1])
+    return _sizes(scored, truth, seed, absolute=True) | found | {"max_centred_share": share, "max_centred_proven": proven}
 
 
 def _of_ties(scored: PairScores, truth: Truth) -> dict[str, Any]:
@@ -227,6 +232,7 @@ DESCRIPTIONS = {
     "top_1": "whether that is the exact best one, or tied with it",
     "regret": "exact log PPP lost by that choice",
     "regret_mcse": "Monte Carlo standard error of the regret, paired",
+    "regret_proven": "how much of the regret its Monte Carlo error does not explain: a lower 95% bound over all candidates",
     "prob_best": "probability that the choice is the exact best, given the Monte Carlo error",
     "tau": "Kendall's tau_b with the exact ranking; _low and _high are its 95% Monte Carlo interval",
     "rho": "Spearman's rho with the exact ranking; _low and _high are its 95% Monte Carlo interval",
@@ -240,6 +246,7 @@ DESCRIPTIONS = {
     "mean_error_mcse": "Monte Carlo standard error of the mean error",
     "max_centred": "largest absolute error of log PPP but for what all candidates share",
     "max_centred_mcse": "Monte Carlo standard error of the largest centred error",
+    "max_centred_proven": "how much of it the reference's own error does not explain: a lower 95% bound over all candidates",
     "mean_centred": "mean absolute centred error of log PPP",
     "mean_centred_mcse": "Monte Carlo standard error of the mean centred error",
     "max_centred_share": "the largest centred error divided by the range of exact log PPP over the candidates",

@@ -138,7 +138,7 @@ def make_audit(bench: Bench, forms: Sequence[Form]) -> Audit:
     if not scores:
         return _audit_of_nothing(bench, reasons, refused)
     unit = "candidates" if bench.codes.ndim == 1 else "pairs of candidate and class"
-    verdict = say_verdict(compared, reasons, flags, unit, truth.source, truth.told_apart())
+    verdict = say_verdict(compared, reasons, flags, unit, truth.source, truth.told_apart(), int((truth.doubts != "").sum()))
     return _audit(
         bench.top,
         reasons,

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_bpls.audit.sentences import say_left_out
+from pymc_bpls.audit.sentences import UNFLAGGED, say_columns, say_left_out
 from pymc_bpls.model.data.storing import save
 from pymc_bpls.text.attributes import strings
 from pymc_bpls.text.numbers import plus_minus, with_interval
@@ -70,10 +70,23 @@ class Report(ABC):
 class Audit(Report):
     """What `BPLS.audit` found; `print` it first.
 
+    The table that is printed has a row for each criterion. `regret` is the exact log PPP that its choice loses against the
+    exact best candidate; `P(best)` is the probability that its choice is the exact best, given the Monte Carlo error of
+    exact values. Kendall's tau compares its ranking with the exact one, over all candidates and without those that are flagged;
+    `best 5` is the share of its best five among the exact best five. `error` is its largest error of log PPP, and
+    `error, centred` the largest but for what all candidates share, which moves no choice. `its own k-hat` is that of importance
+    sampling of the posterior from the criterion's own Gaussian: above 0.7 the two differ too much for that.
+
+    A candidate is flagged, and `/candidates` says why, where its exact value is doubtful (by k-hat or effective sample size),
+    where it is nearer to a neighbour in the exact ranking than its Monte Carlo error, or where a criterion has no score of it.
+    Doubtful values count against no criterion. The verdict calls a choice bad or values wrong only where the reference's own
+    error does not explain it, at 95% over all candidates together (`regret_proven`, `max_centred_proven`).
+
     Attributes
     ----------
     tree : xarray.DataTree
-        `/candidates`, `/agreement`, `/simplified` and `/diagnostics`, as `to_netcdf` writes it.
+        `/candidates`, `/agreement`, `/simplified` and `/diagnostics`, as `to_netcdf` writes it; variables of `/agreement` have
+        a `description`.
 
     See Also
     --------
@@ -132,7 +145,7 @@ class Audit(Report):
             {str(name): value for name, value in row.items()}
             for row in self.agreement.to_dataframe().reset_index().to_dict("records")
         ]
-        unflagged = {"tau without flags": [_tau(row, "_unflagged") for row in rows]}
+        unflagged = {UNFLAGGED: [_tau(row, "_unflagged") for row in rows]}
         return pd.DataFrame(
             {
                 "regret": [plus_minus(row["regret"], row["regret_mcse"]) for row in rows],
@@ -148,10 +161,14 @@ class Audit(Report):
         )
 
     def sentences(self) -> list[str]:
-        """The verdict, one of each criterion, simplified against full, the diagnostics, and what was left out."""
+        """The verdict, what the columns of the table are, one of each criterion, simplified against full, the diagnostics, and
+        what was left out.
+        """
         groups = (self.agreement, self.simplified, self.diagnostics)
         said = [text for group in groups for text in group["verdict"].to_numpy().tolist()]
-        return [self.verdict, *said, *say_left_out(self.refused)]
+        columns = list(self.table().columns)
+        legend = [say_columns(columns, int(self.tree.attrs["top"]))] if columns else []
+        return [self.verdict, *legend, *said, *say_left_out(self.refused)]
 
 
 def _tau(row: dict[str, Any], name: str) -> str:

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_bpls.audit.uses import say_uses
 from pymc_bpls.rules.ranking import TIED
 from pymc_bpls.text.numbers import percent, plus_minus, with_interval
 
-_TOLD_APART = 2.0
-#: Shares of the range of log PPP over the pool up to which a loss and an error count as small.
-_SMALL_LOSS, _SMALL_ERROR = 0.01, 0.1
 #: Of the flagged: above it a reference is not called reliable, and the verdict says what it can tell.
 _MOST_FLAGGED = 0.5
 #: What values that a user gives are called.
 GIVEN = "values given by the user"
+#: The column of a table that leaves out flagged candidates.
+UNFLAGGED = "tau without flags"
 
 
 def say_criterion(label: str, found: dict[str, Any], name_of_choice: str) -> str:
@@ -27,14 +27,14 @@ def say_criterion(label: str, found: dict[str, Any], name_of_choice: str) -> str
 
 
 def _tie(found: dict[str, Any]) -> str:
-    """How many pairs lie nearer to the choice than the criterion's scores are off."""
+    """How many pairs lie nearer to the choice than differences of the criterion's scores are off."""
     others = found.get("n_within_own_error", np.nan)
     if np.isnan(others) or not others:
         return ""
     gap, error = f"{abs(found['lead']):.2g}", f"{found['own_error']:.2g}"
     lead = f"{gap} ahead" if found["lead"] >= 0 else f"{gap} behind the next by its own log PPP"
     nearer = "1 other is" if others == 1 else f"{others} others are"
-    return f"; its choice is {lead}, and {nearer} nearer than its own error of a difference ({error}): a tie"
+    return f"; its choice is {lead}, and {nearer} within the error of its differences ({error}): a tie"
 
 
 def _choice(found: dict[str, Any], name: str) -> str:
@@ -42,7 +42,7 @@ def _choice(found: dict[str, Any], name: str) -> str:
         sure = found["prob_best"]
         return f"picks {name}, the exact best" + (f" (probability {sure:.2f})" if sure < 0.995 else "")
     lost = plus_minus(found["regret"], found["regret_mcse"])
-    if found["regret"] <= _TOLD_APART * found["regret_mcse"]:
+    if not found["regret_proven"]:
         return f"picks {name}, which cannot be told from the exact best (it loses {lost} of log PPP)"
     return f"picks {name} and loses {lost} of log PPP"
 
@@ -55,38 +55,35 @@ def _error(found: dict[str, Any]) -> str:
     share = (
         "" if np.isnan(found["max_centred_share"]) else f", {percent(found['max_centred_share'])} of the range over the pool"
     )
-    noise = " and within Monte Carlo error" if found["max_centred"] <= _TOLD_APART * found["max_centred_mcse"] else ""
+    noise = "" if found["max_centred_proven"] else ", no more than the reference's own error explains"
     shared = ""
     if found["max_error"] != found["max_centred"]:
         shared = f" (with what all candidates share, {plus_minus(found['max_error'], found['max_error_mcse'])})"
-    return f"its log-PPP error, centred, is at most {size}{share}{noise}{shared}"
+    return f"its log PPP, centred, is off by {size} at most{share}{noise}{shared}"
 
 
 def say_verdict(
-    agreement: xr.Dataset, reasons: list[str], flags: Sequence[Sequence[str]], unit: str, source: str, told_apart: float
+    agreement: xr.Dataset,
+    reasons: list[str],
+    flags: Sequence[Sequence[str]],
+    unit: str,
+    source: str,
+    told_apart: float,
+    n_doubtful: int = 0,
 ) -> str:
-    """Whether the reference is to be trusted, whether the first criterion is, and what the choices cost.
+    """Whether the reference is to be trusted, what each criterion is good for, and which values are flagged.
 
-    `told_apart` is the share of differences between two pairs that exceed their Monte Carlo error.
+    `told_apart` is the share of differences between two pairs that exceed their Monte Carlo error, `n_doubtful` the number of
+    pairs whose exact value is not to be trusted.
     """
-    flagged = _say_flags(flags, unit)
+    flagged = _say_flags(flags, unit, n_doubtful)
     if reasons:
         return f"Not reliable: {'; '.join(reasons)}. What is called exact below is no more than this reference.{flagged}"
-    regret, error = agreement["regret"].to_numpy(), agreement["regret_mcse"].to_numpy()
-    same = agreement["top_1"].to_numpy() | (regret <= _TOLD_APART * error)
     range_ = float(agreement.attrs["range"])
     lead = _say_reference(source, sum(bool(notes) for notes in flags) > _MOST_FLAGGED * len(flags), told_apart, unit)
     if range_ <= TIED:
         return f"{lead} All {unit} have the same exact value, so that there is nothing to choose.{flagged}"
-    use = _say_use(agreement.isel(criterion=0), bool(same[0]), range_)
-    others = f"{same.sum()} of {len(same)} criteria pick the exact best candidate or one not told from it"
-    if same.all():
-        return f"{lead} {use} {others}.{flagged}"
-    worst = int(np.argmax(regret))
-    lost = plus_minus(float(regret[worst]), float(error[worst]))
-    label = str(agreement["criterion"].to_numpy()[worst])
-    share = percent(regret[worst] / range_)
-    return f"{lead} {use} {others}; {label} loses most, {lost} of log PPP ({share} of the range).{flagged}"
+    return f"{lead} {say_uses(agreement, range_)}{flagged}"
 
 
 def _say_reference(source: str, mostly_flagged: bool, told_apart: float, unit: str) -> str:
@@ -97,26 +94,25 @@ def _say_reference(source: str, mostly_flagged: bool, told_apart: float, unit: s
     return f"The exact reference ({source}) tells {tells}" if mostly_flagged else f"The exact reference is reliable ({source})."
 
 
-def _say_use(first: xr.Dataset, well: bool, range_: float) -> str:
-    """Whether the first criterion can be used for this model and these data."""
-    label, regret = str(first["criterion"].to_numpy()), float(first["regret"])
-    share = float(first["max_centred_share"]) if "max_centred_share" in first else np.nan
-    if not well and regret > _SMALL_LOSS * range_:
-        return f"{label} chooses badly here: its choice loses {percent(regret / range_)} of the range of log PPP over the pool."
-    if np.isnan(share) or share <= _SMALL_ERROR:
-        return f"{label} can be used here: its choice is right or next to it" + (
-            "." if np.isnan(share) else f", and its values are within {percent(share)} of the range of log PPP over the pool."
-        )
-    return f"{label} chooses well here, but its values are off by up to {percent(share)} of the range of log PPP over the pool."
-
-
-def _say_flags(flags: Sequence[Sequence[str]], unit: str) -> str:
-    """How many are flagged, and why."""
+def _say_flags(flags: Sequence[Sequence[str]], unit: str, n_doubtful: int) -> str:
+    """How many are flagged, why, and which of them count against no criterion."""
     notes = [note for of_pair in flags for note in of_pair]
     if not notes:
         return ""
-    counts = ", ".join(f"{notes.count(note)} for {note}" for note in dict.fromkeys(notes))
-    return f" {sum(bool(of_pair) for of_pair in flags)} of {len(flags)} {unit} are flagged: {counts}."
+    counts = "; ".join(f"{notes.count(note)}: {note}" for note in dict.fromkeys(notes))
+    apart = "" if not n_doubtful else f" The {n_doubtful} whose exact value is doubtful count against no criterion here."
+    return f" {sum(bool(of_pair) for of_pair in flags)} of {len(flags)} {unit} are flagged ({counts}).{apart}"
+
+
+def say_columns(columns: Sequence[str], top: int) -> str:
+    """What the columns of the table are."""
+    flags = "; tau without flags, the same without flagged candidates" if UNFLAGGED in columns else ""
+    return (
+        "The columns: regret, the exact log PPP that its choice loses; P(best), the probability that its choice is the exact "
+        f"best; Kendall's tau, how well its ranking agrees with the exact one{flags}; best {top}, the share of its best {top} "
+        f"among the exact best {top}; error, the largest of its log PPP; centred, the largest but for what all candidates "
+        "share; its own k-hat, above 0.7 where its Gaussian is too far from the posterior to sample from."
+    )
 
 
 def say_nothing_compared(refused: dict[str, str]) -> str:

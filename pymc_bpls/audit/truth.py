@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy.stats
 import xarray as xr
 
 from pymc_bpls.audit.sentences import GIVEN
@@ -23,6 +24,8 @@ from pymc_bpls.selftraining.resuming import label_rule_again
 from pymc_bpls.text.attributes import strings
 
 _COMPARED, _TOLD_APART = 300, 2.0
+#: Probability of claiming an error that is the reference's own, at most.
+_SURELY = 0.05
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,24 @@ class Truth:
     def range(self) -> float:
         """Largest minus smallest value."""
         return float(np.ptp(self.value[np.isfinite(self.value)]))
+
+    @property
+    def trusted(self) -> np.ndarray:
+        """Whether a pair's value, and with it its standard error, can be held against a criterion."""
+        return np.isfinite(self.value) & self.reached & (self.doubts == "")
+
+    def beyond_error(self, size: np.ndarray, spread: np.ndarray) -> float:
+        """The largest of `size` (pairs,) that standard errors `spread` do not explain: max (size − t · spread), at least 0.
+
+        t is the two-sided 95% point by Bonferroni's correction over the trusted pairs, the only ones that count, so that this
+        is a lower confidence bound of the largest true size; where nothing has an error it is that size.
+        """
+        some = self.trusted & np.isfinite(size)
+        if not some.any():
+            return 0.0
+        freedom = np.inf if self.batches is None else max(len(self.batches) - 1, 1)
+        t = scipy.stats.t.isf(_SURELY / (2 * some.sum()), freedom)
+        return max(0.0, float((size[some] - t * spread[some]).max()))
 
     def difference_error(self, first: np.ndarray | int, second: np.ndarray | int) -> Any:
         """Standard error of value[first] − value[second]."""

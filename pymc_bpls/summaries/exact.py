@@ -41,6 +41,7 @@ def summarise_exact(tree: xr.DataTree) -> Summary:
     sentences = [
         f'Exact "{attrs["criterion"]}" (labels "{attrs["labels"]}") of {held.sizes["candidate"]} candidates by '
         f"{attrs['source']}, the best {len(order)}:",
+        "P(best) is the probability that a candidate is the best, given the Monte Carlo errors.",
         say_trust(attrs),
         f"Pseudo-labels: {count_classes(labels.to_numpy())}.",
     ]
