@@ -80,11 +80,12 @@ def not_a_model(X, codes):
     return X @ np.ones(X.shape[1])
 
 
-def by_penalty(X, y, new):
-    """Class probabilities of `new` by scikit-learn's logistic regression with every coefficient Normal(0, 2.5)."""
-    reference = LogisticRegression(C=2.5**2, fit_intercept=False, solver="newton-cholesky", tol=1e-10)
-    reference.fit(np.column_stack([np.ones(len(X)), X]), y)
-    return reference.predict_proba(np.column_stack([np.ones(len(new)), new]))
+def by_penalty(X, y, new, scale=2.5, **options):
+    """Class probabilities of `new` by scikit-learn's logistic regression with coefficients Normal(0, scale), intercept 2.5."""
+    options = {"solver": "newton-cholesky", "tol": 1e-10, **options}
+    reference = LogisticRegression(C=scale**2, fit_intercept=False, **options)
+    one, other = (np.column_stack([np.full(len(rows), 2.5 / scale), rows]) for rows in (X, new))
+    return reference.fit(one, y).predict_proba(other)
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +121,20 @@ def test_several_classes_are_penalised_softmax_regression(rows):
         classifier = BPLSClassifier().fit(X[:30], y[:30])
     assert classifier.classes_.tolist() == ["a", "b", "c"]
     np.testing.assert_allclose(classifier.predict_proba(X[30:]), by_penalty(X[:30], y[:30], X[30:]), atol=1e-6)
+
+
+@pytest.mark.parametrize(("n_features", "scale"), [(50, 1.25), (1000, 2.5 / 1000**0.5)])
+def test_the_default_prior_is_narrower_for_more_features(n_features, scale):
+    """As of 1,000 features, where Normal(0, 2.5) is far worse than a coin, which the default is not."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(560, n_features))
+    y = (0.8 * X[:, :10].sum(axis=1) + rng.logistic(size=560) > 0).astype(int)
+    found = BPLSClassifier(criterion="probability", rounds=0).fit(X[:61], np.r_[y[:60], -1]).predict_proba(X[60:])
+    expected, wide = (by_penalty(X[:60], y[:60], X[60:], each, solver="lbfgs", max_iter=5000) for each in (scale, 2.5))
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+    loss, loss_of_wide = (-np.log(p[np.arange(500), y[60:]]).mean() for p in (found, wide))
+    assert loss < loss_of_wide
+    assert n_features == 50 or loss < np.log(2) + 0.02 < np.log(2) + 0.1 < loss_of_wide
 
 
 def test_the_last_model_is_that_of_all_labels_and_pseudo_labels(rows, fitted):

@@ -6,7 +6,7 @@ largest of many errors is large by noise alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -80,7 +80,7 @@ def _say_bad_choices(of_kind: pd.DataFrame) -> str:
     )
 
 
-def _words(labels: Sequence[str]) -> tuple[str, str, str, str]:
+def _words(labels: pd.Index) -> tuple[str, str, str, str]:
     """Criteria as a subject, with the ending of its verb, its pronoun, and what its choice is."""
     if len(labels) == 1:
         return str(labels[0]), "s", "its", "choice is the exact best or loses next to nothing"

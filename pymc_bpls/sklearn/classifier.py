@@ -39,10 +39,32 @@ from pymc_bpls.text.numbers import plus_minus
 BuildModel = Callable[[np.ndarray, np.ndarray], pm.Model]
 
 _CONFIDENCE = 0.95
+#: Prior standard deviation of a coefficient, and up to how many features.
+_SCALE, _FEW = 2.5, 25
+
+
+def coefficient_scale(n_features: int) -> float:
+    """Prior standard deviation of each coefficient of standardised features: 2.5 up to 25 of them, less of more.
+
+    The linear predictor's own is √q times as large. At 2.5 for each of thousands it is above 100: every class is certain before
+    a label is seen, and a few labels leave predictions that are worse than a coin. From 25 features on the scale is
+    2.5 · 25 / q, until the linear predictor's is 2.5, at 625 of them, where it stays.
+
+    Examples
+    --------
+    >>> from pymc_bpls.sklearn.classifier import coefficient_scale
+    >>> coefficient_scale(25), coefficient_scale(100), round(coefficient_scale(2500) * 2500**0.5, 6)
+    (2.5, 0.625, 2.5)
+    """
+    return _SCALE * max(min(1.0, _FEW / max(n_features, 1)), max(n_features, 1) ** -0.5)
 
 
 def logistic_regression(X: np.ndarray, codes: np.ndarray) -> pm.Model:
-    """Logistic regression for two classes, softmax regression for more; intercept and coefficients are Normal(0, 2.5).
+    """Logistic regression for two classes, softmax regression for more, under normal priors.
+
+    The intercept is Normal(0, 2.5), and so is each coefficient of up to 25 features. Of q > 25 features it is
+    Normal(0, 62.5/q), and of more than 625 Normal(0, 2.5/√q), which keeps the prior standard deviation of the linear predictor
+    at 2.5.
 
     With several classes every class has its coefficients, so that the prior treats them alike; criteria without the prior
     ("ubpls", "reference", "likelihood", `expansion="mle"`) refuse that, because the likelihood does not identify them.
@@ -61,8 +83,8 @@ def logistic_regression(X: np.ndarray, codes: np.ndarray) -> pm.Model:
     n_classes = int(codes.max()) + 1
     shape = () if n_classes == 2 else (n_classes,)
     with pm.Model() as model:
-        intercept = pm.Normal("intercept", 0, 2.5, shape=shape)
-        coefficients = pm.Normal("coefficients", 0, 2.5, shape=(X.shape[1], *shape))
+        intercept = pm.Normal("intercept", 0, _SCALE, shape=shape)
+        coefficients = pm.Normal("coefficients", 0, coefficient_scale(X.shape[1]), shape=(X.shape[1], *shape))
         likelihood = pm.Bernoulli if n_classes == 2 else pm.Categorical
         likelihood("label", logit_p=intercept + X @ coefficients, observed=codes)
     return model
@@ -77,7 +99,7 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
         `build_model(X, codes)` returns a `pymc.Model` with one observed variable: X is an array (rows, features), `codes`
         holds 0 … K − 1, and −1 where unlabeled. It is called on the training rows, and on them and the rows to predict
         together, so that it must not compute statistics of X (standardise in a Pipeline). Pickling needs a function of a
-        module. By default `logistic_regression`.
+        module. By default `logistic_regression`, whose prior is Normal(0, 2.5) for up to 25 features and narrower for more.
     criterion, approximation, expansion, labels, rounds, batch_size, stop, class_balance, pseudo_weight
         As in `BPLS.self_train`; `rounds=0` is the supervised model.
     safe : bool, default False
