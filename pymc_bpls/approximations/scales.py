@@ -11,6 +11,7 @@ lattice of ψ, weighted by it. A new group has its prior given ψ in each of the
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from pymc_bpls.approximations import ep, lattice, sparse_ep
 from pymc_bpls.approximations.factors import Factors, nodes_apart
 from pymc_bpls.approximations.gaussian import Gaussian, Sites
 from pymc_bpls.approximations.mixture import Mixture, Part
+from pymc_bpls.approximations.outer_coordinates import OuterCoordinates
 from pymc_bpls.compute.threads import for_matrices_of
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.mode import Mode
@@ -54,14 +56,20 @@ def fit(
     fits = _Fits(engine.hierarchy, engine, labeled, k, start if isinstance(start, Mixture) else None)
     first = engine.density.start if mode is None else mode.theta
     tolerance = ep.TO_RANK if to_rank else ep.TOLERANCE
+    labels = [engine.density.parameters.labels[i] for i in engine.hierarchy.outer]
+    coordinates = OuterCoordinates.of(labels)
+
+    def log_density(log_z: Callable[[np.ndarray], float]) -> lattice.LogDensity:
+        return lambda u: log_z(coordinates.psi(u)) + coordinates.log_jacobian(u)
+
     with for_matrices_of(min(len(labeled), len(engine.hierarchy.inner))):
-        centre, axes = lattice.climb(fits.roughly, first[engine.hierarchy.outer])
-        laid = lattice.lay(lambda psi: fits.at(psi, tolerance).log_z, centre, axes)
+        centre, axes = lattice.climb(log_density(fits.roughly), coordinates.of_psi(first[engine.hierarchy.outer]))
+        laid = lattice.lay(log_density(lambda psi: fits.at(psi, tolerance).log_z), centre, axes)
     if laid is None:
-        raise ApproximationError(_too_many_points([engine.density.parameters.labels[i] for i in engine.hierarchy.outer]))
-    total = float(logsumexp(laid.log_values))
-    parts = tuple(fits.at(psi, tolerance) for psi in laid.points)
-    return Mixture(engine.hierarchy, laid.points, laid.log_values - total, parts, total + laid.log_volume)
+        raise ApproximationError(_too_many_points(labels))
+    total, psi = float(logsumexp(laid.log_values)), np.stack([coordinates.psi(u) for u in laid.points])
+    parts = tuple(fits.at(each, tolerance) for each in psi)
+    return Mixture(engine.hierarchy, psi, laid.log_values - total, parts, total + laid.log_volume)
 
 
 def _too_many_points(labels: list[str]) -> str:

@@ -1,24 +1,23 @@
 """Expectation propagation where rows touch few of many parameters: by the sparse factor of q's precision.
 
 A step factors P + Σ τ_j a_j a_j' and takes the variances a_j'S a_j of all rows from the entries of S in the pattern of the
-factor (`Factor.inverse`): nothing grows faster than the numbers of rows and of parameters do. Correlations of all pairs of
-rows, which the correction of log Z and of averages takes, are made while D has no more than 2,000 rows; beyond, there is none.
+factor (`Factor.inverse`): nothing grows faster than the numbers of rows and of parameters do. The correction of log Z and of
+averages takes powers of the correlations of all pairs of rows, which `correlated` sums without the pairs, or none where more
+than 2,000 rows have more than a few parameters in common.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from pymc_bpls.approximations.ep import FixedPoint, fixed_point
 from pymc_bpls.approximations.gaussian import Sites
-from pymc_bpls.approximations.sparse_part import SparseField, SparsePart, SparseState, correction_of
+from pymc_bpls.approximations.sparse_part import SparseField, SparsePart, SparseState
 from pymc_bpls.engine.sparse.rows import SparseBlock, SparseRows
 from pymc_bpls.model.data.table import Labeled
-
-_MOST_CORRELATED = 2000
 
 
 @dataclass(frozen=True)
@@ -80,13 +79,9 @@ def settle(
     field = SparseField(rows, rows.order(labeled.positions), block)
     factors = SparseFactors(rows, labeled, block, apart)
     found = fixed_point(factors, field, rows.model.base, start, names, tolerance)
-    c = found.tilted.hermite_means(found.state.marginals) if len(labeled) <= _MOST_CORRELATED else None
-    log_z = _log_z(field, found)
-    q = SparsePart(rows, labeled, found.state.mean, found.state.precision, log_z, found.steps, found.sites, c)
-    if c is None or not corrected:
-        return q
-    correction = correction_of(q, block)
-    return replace(q, log_z=log_z + correction, correction=correction)
+    c = found.tilted.hermite_means(found.state.marginals)
+    q = SparsePart(rows, labeled, found.state.mean, found.state.precision, _log_z(field, found), found.steps, found.sites, c)
+    return q.corrected() if corrected else q
 
 
 def _log_z(field: SparseField, found: FixedPoint[SparseState]) -> float:

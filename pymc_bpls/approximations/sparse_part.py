@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
-from pymc_bpls.approximations.gaussian import Gaussian, Shape, Sites
+from pymc_bpls.approximations.correlated import Correlated, Standardised
+from pymc_bpls.approximations.gaussian import Gaussian, Sites
 from pymc_bpls.approximations.tilted import ORDERS, Marginals
 from pymc_bpls.engine.newton.verification import well_explained
 from pymc_bpls.engine.sparse.curvature import SparseCurvature
@@ -19,7 +20,6 @@ from pymc_bpls.engine.sparse.rows import SparseBlock, SparseRows
 if TYPE_CHECKING:
     from pymc_bpls.model.data.table import Labeled
 
-_PAIRED_AT_ONCE = 512
 _NO_SPREAD = 1e-200
 
 
@@ -106,34 +106,29 @@ class SparsePart:
     c: np.ndarray | None
     correction: float = 0.0
 
-    @property
-    def _labeled_block(self) -> SparseBlock:
-        return self.rows.block(self.labeled.positions, self.labeled.codes, self.labeled.weights)
-
     @cached_property
-    def _of_labeled(self) -> tuple[np.ndarray, Shape] | None:
-        """S A' of D's rows in units of their sd (q, n), and their shape in terms of these."""
+    def _of_labeled(self) -> Correlated | None:
+        """D's rows with their shapes."""
         if self.c is None:
             return None
-        spread, sd = _standardised(
-            self.rows.block(self.labeled.positions, self.labeled.codes, self.labeled.weights), self.precision
-        )
-        return spread / sd, Shape(np.eye(len(sd)), self.c)
+        block = self.rows.block(self.labeled.positions, self.labeled.codes, self.labeled.weights)
+        return Correlated.of(Standardised.of(block.design, self.precision.factor), self.c)
 
     def predictors(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean and sd (rows,) of rows' predictors, and the coefficients (rows, L) of their Hermite polynomials."""
         block = self.rows.block(positions, positions, np.ones(len(positions)))
-        order = self.rows.order(self.labeled.positions, positions)
-        own = SparseField(self.rows, order, self._labeled_block)
-        factor = own.precision(self.sites.tau).factor
-        sd = np.sqrt(np.maximum(SparseField(self.rows, order, block).variances(factor), 0.0))
-        tilt, scale = np.zeros((len(positions), len(ORDERS))), np.where(sd > 0, sd, 1.0)
-        if self._of_labeled is not None:
-            directions, shape = self._of_labeled
-            for first in range(0, len(positions), _PAIRED_AT_ONCE):
-                some = slice(first, first + _PAIRED_AT_ONCE)
-                tilt[some] = shape.tilt((block.design[some] @ directions) / scale[some, None])
-        return block.design @ self.mean + block.offset[:, 0], sd, tilt
+        own = Standardised.of(block.design, self.precision.factor)
+        correlated = self._of_labeled
+        tilt = np.zeros((len(positions), len(ORDERS))) if correlated is None else correlated.tilt(own)
+        return block.design @ self.mean + block.offset[:, 0], own.sd, tilt
+
+    def corrected(self) -> SparsePart:
+        """With what the tilted densities' shapes add to log Z, pair by pair of rows."""
+        correlated = self._of_labeled
+        if correlated is None:
+            return self
+        correction = correlated.correction()
+        return replace(self, log_z=self.log_z + correction, correction=correction)
 
     def in_x(self) -> Gaussian:
         """With a matrix over all parameters."""
@@ -144,22 +139,3 @@ class SparsePart:
         count = int(np.prod(shape))
         white = rng.normal(size=(len(self.mean), count))
         return (self.mean + self.precision.factor.whiten_back(white).T).reshape(*shape, -1)
-
-
-def _standardised(block: SparseBlock, precision: SparseCurvature) -> tuple[np.ndarray, np.ndarray]:
-    """S A' (q, n) and the sd (n,) of rows' predictors."""
-    spread = precision.factor.solve(block.design.T.toarray())
-    return spread, np.sqrt(np.maximum((block.design.multiply(spread.T)).sum(axis=1), _NO_SPREAD))
-
-
-def correction_of(q: SparsePart, block: SparseBlock) -> float:
-    """What the tilted densities' shapes add to log Z, pair by pair of rows."""
-    assert q.c is not None
-    spread, sd = _standardised(block, q.precision)
-    correction, unit = 0.0, Shape(np.eye(len(sd)), q.c)
-    for first in range(0, len(sd), _PAIRED_AT_ONCE):
-        some = slice(first, first + _PAIRED_AT_ONCE)
-        rho = (block.design[some] @ spread) / np.outer(sd[some], sd)
-        rho[np.arange(len(rho)), np.arange(first, first + len(rho))] = 0.0
-        correction += 0.5 * float((q.c[:, some].T * unit.tilt(rho)).sum())
-    return correction

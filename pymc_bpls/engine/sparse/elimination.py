@@ -182,6 +182,24 @@ class Factor:
             b[self.order.core] = scipy.linalg.solve_triangular(self.lower[0], b[self.order.core], lower=True, trans="T")
         return self._back(b)
 
+    def halves(self, rows: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:
+        """V (n, q), sparse, and G (n, C) with A H⁻¹ A' = V V' + G G', of one set, for `rows` A (n, q).
+
+        V has what the parameters that are eliminated add, each where it is reached from what a row touches; G is of the core.
+        """
+        q, left, parts = self.order.q, rows.T.tocsr(), []
+        for stage, slope, d in zip(self.order.stages, self.slopes, self.pivots, strict=True):
+            own, place = left[stage.nodes], stage.neighbours < q
+            column = np.broadcast_to(np.arange(len(stage.nodes))[:, None], place.shape)
+            moved = (slope[:, :, 0][place], (stage.neighbours[place], column[place]))
+            left = left - sp.csr_array(moved, shape=(q, len(stage.nodes))) @ own
+            parts.append(sp.diags_array(1 / np.sqrt(d[:, 0])) @ own)
+        eliminated = sp.vstack(parts).T.tocsr() if parts else sp.csr_array((rows.shape[0], 0))
+        core = left[self.order.core].toarray()
+        if len(core):
+            core = scipy.linalg.solve_triangular(self.lower[0], core, lower=True, check_finite=False)
+        return sp.csr_array(eliminated), core.T
+
     def inverse(self) -> np.ndarray:
         """The entries of H⁻¹ in the slots (S + 1, sets), by those of its neighbours (Takahashi, Fagan and Chin 1973)."""
         sets = self.before.shape[1]
