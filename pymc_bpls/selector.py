@@ -24,8 +24,8 @@ from pymc_bpls.audit.truth import candidate_of, labels_of, read_exact
 from pymc_bpls.choosing.choice import Choice
 from pymc_bpls.choosing.choose import Trial, make_choice
 from pymc_bpls.choosing.pipelines import Train, beside, read_pipelines
+from pymc_bpls.compute.executors import Executor
 from pymc_bpls.compute.memory import refused_when_exhausted
-from pymc_bpls.compute.threads import Executor
 from pymc_bpls.errors import ApproximationError, CriterionError, ModeError, RowError
 from pymc_bpls.lazy.pool import LazyPool
 from pymc_bpls.lazy.run import begin_run, check_run
@@ -252,7 +252,9 @@ class PseudoLabelSelector(ABC):
             For lazy pools: where all scores are written, as zarr or parquet by its ending. The same call goes on with what an
             interrupted one left.
         executor : optional
-            What runs the partitions of a lazy pool: anything with `submit`, as a Dask client; threads by default.
+            What runs chunks of refits, or the partitions of a lazy pool: anything with `submit`, as those of
+            `concurrent.futures` (processes by "spawn") or a Dask client. By default refits are one chunk after the other, and
+            partitions in threads. Numbers are the same.
         other_modes : bool, default True
             Whether to look for other modes of the posterior, once a model, and warn where they hold mass. That costs no more
             than the fit of D, or a second, and nothing where the log-posterior is concave; attrs say what was found.
@@ -313,7 +315,7 @@ class PseudoLabelSelector(ABC):
             return scores.assign_attrs(_told_of(settings, expansion, candidate, modes))
         if top is not None or to is not None:
             raise CriterionError("top= and to= are for lazy pools. All scores are in the Dataset that score() returns.")
-        self._refuse_executor(executor)
+        scorer = _with_executor(scorer, executor, settings)
         if chunk_bytes is not None:
             scorer = scorer.with_memory(chunk_bytes)
         some = candidates if len(candidates) else labeled.positions[:1]
@@ -379,7 +381,7 @@ class PseudoLabelSelector(ABC):
             which is returned otherwise, as a run without rounds. A mapping of further pipelines, as `BPLS.choose` takes them,
             competes too, and what is chosen is returned. attrs say which (`choice`) and why (`choice_verdict`).
         executor : optional
-            For a lazy pool, as in `score`; a round is a pass over it.
+            As in `score`; over a lazy pool a round is a pass.
         random_seed : int or numpy Generator, optional
             For `criterion="random"`, labels that are drawn, and rows that a stop rule draws to hold them out.
         other_modes : bool, default True
@@ -433,7 +435,6 @@ class PseudoLabelSelector(ABC):
         held_out = self._known(rows_to_hold_out(rules, self._problem, asked.rng))
         plan = Plan(rounds, batch_size, rules, read_balance(class_balance, scorer), pseudo_weight, test_set, held_out)
         check_drawing(asked.rule, replicates, batch_size)
-        self._refuse_executor(executor)
         if self._lazy is not None:
             check_run(settled(scorer, asked, self._problem.labeled), plan, replicates)
         table = self._problem.table
@@ -441,6 +442,8 @@ class PseudoLabelSelector(ABC):
             table = table.without(test_set.positions)
         start = self._problem.labeled if held_out is None else self._problem.labeled.without(held_out.positions)
         settings = settled(scorer, asked, start)
+        if self._lazy is None:
+            scorer = _with_executor(scorer, executor, settings)
         run = Run(scorer, settings, plan, start, table.candidates, History())
         if self._lazy is not None:
             run = begin_run(run, self._lazy, self._scorer.with_factor(candidate), test, executor)
@@ -531,7 +534,7 @@ class PseudoLabelSelector(ABC):
         >>> longer.attrs["stop_reason"], longer["history"].sizes["step"]
         ('MaxRounds: 5 rounds are done', 5)
         """
-        check(random_seed=random_seed)
+        check(random_seed=random_seed, executor=executor)
         again: dict[str, Any] = {"criterion": criterion, "labels": labels, "pseudo_weight": pseudo_weight}
         again |= {"rounds": rounds, "stop": stop, "test": test, "executor": executor}
         if REPLICATES not in run:
@@ -577,6 +580,8 @@ class PseudoLabelSelector(ABC):
         left = np.setdiff1d(self._problem.table.candidates, saved.labeled.positions)
         if test_set is not None:
             left = np.setdiff1d(left, test_set.positions)
+        if self._lazy is None:
+            scorer = _with_executor(scorer, executor, settings)
         begun = Run(scorer, settings, plan, saved.labeled, left, saved.history, warm=saved.warm, theta=saved.theta)
         return (begun if self._lazy is None else begin_run(begun, self._lazy, scored_so, test, executor)), made_by
 
@@ -592,6 +597,7 @@ class PseudoLabelSelector(ABC):
         chains: int = 4,
         nuts_sampler: str | None = None,
         absolute: bool = True,
+        executor: Executor | None = None,
         random_seed: int | np.random.Generator | None = None,
         progressbar: bool = True,
         **sample_kwargs: Any,
@@ -613,6 +619,8 @@ class PseudoLabelSelector(ABC):
             As in `pm.sample`.
         absolute : bool, default True
             Also log Z_2 − log Z_1 (or log Z_1), which takes a second run on the ordinary posterior for "ppp".
+        executor : optional
+            What runs the averages over draws, some candidates at a time, as in `score`.
         random_seed : int or numpy Generator, optional
         progressbar : bool, default True
             As in `score`; it takes the place of the sampler's own.
@@ -653,8 +661,8 @@ class PseudoLabelSelector(ABC):
         .. [4] Gronau, Q. F. et al. (2017). A tutorial on bridge sampling. Journal of Mathematical Psychology 81, 80-97.
            https://doi.org/10.1016/j.jmp.2017.09.005
         """
-        check(random_seed=random_seed, candidate=candidate)
-        chosen, scorer = find_exact(criterion), self._scorer.with_factor(candidate)
+        check(random_seed=random_seed, candidate=candidate, executor=executor)
+        chosen, scorer = find_exact(criterion), self._scorer.with_factor(candidate).with_executor(executor)
         rng = np.random.default_rng(random_seed)
         by = find_method(method, draws, tune, chains, nuts_sampler, absolute, rng, **sample_kwargs)
         self._needs_candidates()
@@ -949,13 +957,6 @@ class PseudoLabelSelector(ABC):
         hiding._problem = hiding._scorer.problem
         return hiding
 
-    def _refuse_executor(self, executor: Executor | None) -> None:
-        """Say that there are no partitions to run."""
-        if executor is not None and self._lazy is None:
-            raise CriterionError(
-                "executor= runs the partitions of lazy pools, and this pool is in memory. Leave it out: threads score it."
-            )
-
     def _refuse_rows_of_lazy_pool(self, result: Any) -> None:
         """Say that rows of D are not at hand."""
         if self._lazy is not None and result is not None:
@@ -1009,6 +1010,24 @@ class PseudoLabelSelector(ABC):
     def _parameters_of(self, history: History) -> Parameters:
         """Of the model that predicts last."""
         return self._problem.density.parameters
+
+
+def _with_executor(scorer: Scorer, executor: Executor | None, settings: Settings) -> Scorer:
+    """The scorer whose refits an executor runs.
+
+    Raises
+    ------
+    CriterionError
+        By these settings there are no refits.
+    """
+    if executor is None:
+        return scorer
+    if not settings.may_refit:
+        raise CriterionError(
+            f'executor= runs refits, and the partitions of lazy pools; "{settings.criterion.name}" is scored by one fit here. '
+            "Leave it out: threads score it."
+        )
+    return scorer.with_executor(executor)
 
 
 def _told_of(settings: Settings, expansion: str, candidate: str, modes: str) -> dict[str, Any]:

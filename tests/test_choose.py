@@ -1,7 +1,6 @@
 """A choice among whole pipelines that labeled rows have to prove, and the supervised model where they do not."""
 
-import pickle
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise, product
 
 import matplotlib.pyplot as plt
@@ -11,6 +10,7 @@ import pymc as pm
 import pytest
 import reference
 import xarray as xr
+from elsewhere import Elsewhere
 from scipy.stats import t, ttest_1samp
 from sklearn.metrics import brier_score_loss, log_loss, zero_one_loss
 from sklearn.model_selection import StratifiedGroupKFold
@@ -229,16 +229,6 @@ def test_the_order_of_pipelines_and_the_executor_change_nothing(small, choice):
     other = small.choose(dict(reversed(both.items())), folds=3, random_seed=0, **QUIET)
     pd.testing.assert_frame_equal(one.table, other.table.loc[one.table.index])
     assert one.name == other.name
-
-
-class Elsewhere:
-    """Runs functions as another process would: all that it gets and gives goes through a pickle."""
-
-    def submit(self, function, /, *arguments):
-        future = Future()
-        run, given = pickle.loads(pickle.dumps((function, arguments)))
-        future.set_result(pickle.loads(pickle.dumps(run(*given))))
-        return future
 
 
 def test_folds_can_be_done_in_another_process(small, choice):

@@ -68,7 +68,7 @@ def test_pieces_change_nothing(n, size, padded, executor):
 def test_the_first_piece_is_run_at_once_and_the_others_are_submitted():
     recorder, seen = Recorder(), []
     map_rows(lambda rows: seen.append(rows[0]) or rows, 20, (4, 4), recorder)
-    assert [rows[0] for (rows,) in recorder.submitted] == [4, 8, 12, 16]
+    assert [task.piece[0] for _, task in recorder.submitted] == [4, 8, 12, 16]
     assert seen == [0, 4, 8, 12, 16]
 
 

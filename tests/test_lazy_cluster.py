@@ -4,6 +4,7 @@ import os
 import pickle
 import signal
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
@@ -20,6 +21,9 @@ from distributed import Client, LocalCluster
 
 import pymc_bpls as bpls
 from pymc_bpls.lazy import scoring
+from validation.accept.splits import Setting
+from validation.study.compute import at_hand, fill, workers
+from validation.study.store import Store
 
 N, Q = 40, 20
 COLUMNS = [f"x{i}" for i in range(Q)]
@@ -46,14 +50,25 @@ def model():
     return model
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory):
-    """Two workers without Bambi's `sparse`, which Dask imports where it is, and Numba (80 MB) with it."""
-    preload = tmp_path_factory.mktemp("preload") / "without_sparse.py"
-    preload.write_text('import sys\n\nsys.modules["sparse"] = None\n')
-    settings = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "700MB", "dashboard_address": ":0"}
-    settings["preload"] = [str(preload)]
+@contextmanager
+def _cluster(n, memory):
+    """Workers without Bambi's `sparse`, which Dask imports where it is, and Numba (80 MB) with it."""
+    settings = {"n_workers": n, "threads_per_worker": 1, "memory_limit": memory, "dashboard_address": ":0"}
+    settings["preload"] = ['import sys; sys.modules["sparse"] = None']
     with LocalCluster(**settings) as cluster, Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client():
+    with _cluster(2, "700MB") as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """One worker, with memory for PyMC."""
+    with _cluster(1, "2GB") as client:
         yield client
 
 
@@ -142,9 +157,9 @@ def _stored(folder, kind, n):
     return dd.read_parquet(folder, split_row_groups=True)
 
 
-def test_a_lost_worker_makes_no_difference(model, client, hundred_thousand, monkeypatch):
-    rows, scores = hundred_thousand
-    pls = bpls.BPLS(model, pool=_pool(rows, 5_000))
+@contextmanager
+def _first_worker_killed(client, monkeypatch):
+    """In the middle of a pass; yields the processes that were killed."""
     killed, original = [], scoring.over_parts
 
     def murderous(*arguments):
@@ -154,10 +169,27 @@ def test_a_lost_worker_makes_no_difference(model, client, hundred_thousand, monk
                 os.kill(killed[0], signal.SIGKILL)
             yield reply
 
-    monkeypatch.setattr(scoring, "over_parts", murderous)
-    found = pls.score("ppp", top=1000, executor=client, **QUIET)
+    with monkeypatch.context() as patched:
+        patched.setattr(scoring, "over_parts", murderous)
+        yield killed
+
+
+def test_a_lost_worker_makes_no_difference(model, client, hundred_thousand, monkeypatch):
+    rows, scores = hundred_thousand
+    pls = bpls.BPLS(model, pool=_pool(rows, 5_000))
+    with _first_worker_killed(client, monkeypatch) as killed:
+        found = pls.score("ppp", top=1000, executor=client, **QUIET)
     assert len(killed) == 1
     _same(found, scores)
+
+
+def test_the_loss_of_the_only_worker_makes_no_difference_either(model, alone, hundred_thousand, monkeypatch):
+    rows, scores = hundred_thousand
+    pls = bpls.BPLS(model, pool=_pool(rows[:50_000], 5_000))
+    with _first_worker_killed(alone, monkeypatch) as killed:
+        found = pls.score("ppp", top=1000, executor=alone, **QUIET)
+    assert len(killed) == 1
+    _same(found, scores.isel(candidate=slice(50_000)))
 
 
 def test_a_nan_in_the_seventh_partition_is_named(model, client, hundred_thousand, tmp_path):
@@ -175,3 +207,22 @@ def test_self_training_on_a_cluster_is_that_of_threads(model, client, hundred_th
     pls = bpls.BPLS(model, pool=_pool(rows, 5_000))
     runs = [pls.self_train("ppp", batch_size=100, rounds=2, executor=executor, **QUIET) for executor in (client, None)]
     assert runs[0]["history"].candidate.values.tolist() == runs[1]["history"].candidate.values.tolist()
+
+
+def test_refits_averages_and_repetitions_are_the_same_on_a_cluster(model, alone, hundred_thousand, tmp_path):
+    rows = hundred_thousand[0][:800]
+    pls = bpls.BPLS(model, pool={"X": rows})
+    how = {"approximation": "laplace", "chunk_bytes": 2**20, **QUIET}
+    xr.testing.assert_allclose(pls.score("ppp", executor=alone, **how), pls.score("ppp", **how), rtol=0, atol=1e-12)
+    by = {"method": "psis", "absolute": False, "random_seed": 0, "progressbar": False}
+    one, two = (pls.exact("ppp", executor=executor, **by)["exact"].to_dataset() for executor in (alone, None))
+    xr.testing.assert_allclose(one, two, rtol=0, atol=1e-12)
+    settings = [(Setting(name, 40), 2) for name in ("cars", "sonar")]
+    store = Store(tmp_path, lambda setting: {})
+    with workers(alone.scheduler.address) as executor:
+        fill(store, settings, _numbers, at_hand, executor=executor)
+    assert all(store.read(setting) == {i: _numbers(setting, i) for i in range(2)} for setting, _ in settings)
+
+
+def _numbers(setting, number):
+    return {"numbers": np.random.default_rng([len(setting.name), number]).random(3).tolist()}

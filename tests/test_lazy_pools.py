@@ -8,15 +8,21 @@ from itertools import pairwise
 
 import dask.array as da
 import dask.dataframe as dd
+import jax
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 import xarray as xr
+from elsewhere import Elsewhere
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+from pytensor.link.jax.dispatch import jax_funcify
 
 import pymc_bpls as bpls
 from pymc_bpls.lazy import part_scorer, scoring
@@ -345,7 +351,7 @@ def test_pools_that_do_not_fit_the_model_are_refused(data, in_memory):
         bpls.BPLS(_model(*data), pool=iter([{"X": X[N:], "g": group[N:]}]))
     with pytest.raises(bpls.CriterionError, match="are for lazy pools"):
         in_memory.score("probability", top=3)
-    with ThreadPoolExecutor(1) as executor, pytest.raises(bpls.CriterionError, match="partitions of lazy pools"):
+    with ThreadPoolExecutor(1) as executor, pytest.raises(bpls.CriterionError, match="scored by one fit"):
         in_memory.score("probability", executor=executor)
     with pytest.raises(bpls.CriterionError, match="lazy"):
         bpls.ModelSet({"one": _model(*data), "two": _model(*data)}, pool={"X": rows, "g": da.from_array(group[N:])})
@@ -377,6 +383,43 @@ def test_a_hierarchy_that_ep_takes_by_a_mixture_is_scored_by_vi(data):
         "ppp", approximation="vi", other_modes=False, **QUIET
     )
     _same(found, scores, 5)
+
+
+class Cubed(Op):
+    """x³ of data, by NumPy even under JAX, which therefore cannot export it."""
+
+    __props__ = ()
+
+    def make_node(self, x):
+        return Apply(self, [x], [x.type()])
+
+    def perform(self, node, inputs, outputs):
+        outputs[0][0] = inputs[0] ** 3
+
+    def infer_shape(self, fgraph, node, shapes):
+        return shapes
+
+
+@jax_funcify.register(Cubed)
+def _cubed_by_numpy(op, **_):
+    def cubed(x):
+        like = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return jax.pure_callback(lambda values: np.asarray(values) ** 3, like, x, vmap_method="expand_dims")
+
+    return cubed
+
+
+def test_what_jax_cannot_export_goes_to_workers_as_the_models_own_functions(data):
+    X, _, y = data
+    with pm.Model() as model:
+        cubes = Cubed()(pt.as_tensor(pm.Data("X", X[:N])))
+        pm.Bernoulli("label", logit_p=cubes @ pm.Normal("b", 0, 1, shape=Q), observed=y[:N])
+    lazy, executor = bpls.BPLS(model, pool={"X": da.from_array(X[N : N + 200], chunks=(90, Q))}), Elsewhere()
+    found = lazy.score("ppp", top=30, executor=executor, other_modes=False, **QUIET)
+    assert len(executor.sizes) == 3
+    assert all(code.structure is not None and not code.kernels for code in lazy._lazy.codes.values())
+    scores = bpls.BPLS(model, pool={"X": X[N : N + 200]}).score("ppp", other_modes=False, **QUIET)
+    _same(found, scores, 30)
 
 
 def test_replies_are_small(lazy):

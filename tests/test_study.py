@@ -111,4 +111,4 @@ def test_results_that_cannot_be_read_are_named(tmp_path, text, capsys):
 def test_a_number_of_processes_is_one_or_more(capsys):
     with pytest.raises(SystemExit):
         command.main(["--jobs", "0"])
-    assert "'0' is no number of processes. Give 1 or more." in capsys.readouterr().err
+    assert "'0' is no number of processes. Give 1 or more, or a Dask cluster's address." in capsys.readouterr().err

@@ -18,7 +18,8 @@ from pymc_bpls.choosing.folds import Fold, NoFolds, Units, cross_fitting, one_af
 from pymc_bpls.choosing.losses import Loss, find_loss
 from pymc_bpls.choosing.pipelines import SUPERVISED, Learner, Pipeline, PipelineFailure, Train
 from pymc_bpls.choosing.sentences import say_choice, say_infinite, say_interrupted, say_refused, say_undealt
-from pymc_bpls.compute.threads import IN_TURN, Executor, side_by_side
+from pymc_bpls.compute.executors import Executor
+from pymc_bpls.compute.threads import IN_TURN, side_by_side
 from pymc_bpls.errors import ApproximationError, CriterionError, LabelError, ModeError, RowError
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.text.progress import Tell

@@ -15,7 +15,8 @@ from pymc_bpls.arguments import check
 from pymc_bpls.audit.forms import Form, read_forms
 from pymc_bpls.comparison.differences import SUPERVISED, Estimate, bonferroni, with_differences
 from pymc_bpls.comparison.splits import Split, read_splits
-from pymc_bpls.compute.threads import IN_TURN, Executor, side_by_side
+from pymc_bpls.compute.executors import Executor
+from pymc_bpls.compute.threads import IN_TURN, side_by_side
 from pymc_bpls.errors import ApproximationError, ModeError
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion
 from pymc_bpls.scoring.engines import refuse_weight

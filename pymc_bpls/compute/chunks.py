@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 import numpy as np
 
-from pymc_bpls.compute.threads import Executor, InTurn, side_by_side
+from pymc_bpls.compute.executors import Executor
+from pymc_bpls.compute.threads import InTurn, side_by_side
 
 
 def map_rows(
-    function: Callable[[np.ndarray], Any],
+    function: Callable[[Any], Any],
     n: int,
     size: tuple[int, int],
     executor: Executor | InTurn | None = None,
     *,
     padded: bool = True,
+    take: Callable[[np.ndarray], Any] | None = None,
+    tell: Callable[[int], None] | None = None,
 ) -> Any:
     """What `function` makes of rows 0, …, n − 1, taken in pieces.
 
@@ -36,6 +39,10 @@ def map_rows(
     padded : bool, default True
         Whether the last piece is filled up, by repeating its rows, to the length of the others: what is compiled for a length
         then serves for all. Without it the last piece is shorter, as suits NumPy.
+    take : callable, optional
+        What `function` is given of a piece in place of its row numbers, taken here, so that a worker needs no other rows.
+    tell : callable, optional
+        Called with the number of rows of each piece that is done.
 
     Returns
     -------
@@ -53,14 +60,26 @@ def map_rows(
     length = piece_length(n, size)
     pieces = [np.arange(first, min(first + length, n)) for first in range(0, n, length)] or [np.arange(0)]
     filled = [np.resize(rows, length) if padded and n else rows for rows in pieces]
-    first = function(filled[0])
+    given = filled if take is None else map(take, filled)
+    parts = _each(function, iter(given), executor)
+    first = next(parts)
+    if tell is not None:
+        tell(len(pieces[0]))
     if len(pieces) == 1:
         return jax.tree.map(lambda array: array[:n], first)
     whole = jax.tree.map(lambda array: np.empty((n, *array.shape[1:]), array.dtype), first)
     _put(whole, pieces[0], first)
-    for rows, part in zip(pieces[1:], side_by_side(function, filled[1:], executor), strict=True):
+    for rows, part in zip(pieces[1:], parts, strict=True):
         _put(whole, rows, part)
+        if tell is not None:
+            tell(len(rows))
     return whole
+
+
+def _each(function: Callable[[Any], Any], pieces: Iterator[Any], executor: Executor | InTurn | None) -> Iterator[Any]:
+    """The first piece here, and then the others by the executor."""
+    yield function(next(pieces))
+    yield from side_by_side(function, pieces, executor)
 
 
 def piece_length(n: int, size: tuple[int, int]) -> int:

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import cache
+from itertools import chain, islice
 from threading import current_thread, main_thread
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-import cloudpickle
 from threadpoolctl import ThreadpoolController
+
+from pymc_bpls.compute.executors import Executor, over_pieces
+from pymc_bpls.compute.travel import Travelling
 
 _SMALL = 512
 _Result = TypeVar("_Result")
 _in_worker: ContextVar[bool] = ContextVar("_in_worker", default=False)
-
-
-class Executor(Protocol):
-    """Anything that runs functions elsewhere, as `concurrent.futures` and a Dask client do."""
-
-    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
-        """A future, whose `result()` is `function(*arguments)`, and which `cancel()` may stop."""
 
 
 class InTurn:
@@ -69,43 +64,46 @@ def as_worker() -> Iterator[None]:
         _in_worker.reset(token)
 
 
-class _Task:
-    """A function in the context in which the task was made, NumPy's `errstate` included; marked as being in a worker.
-
-    In another process, where contexts cannot go, it is that of the process; functions go there by value, as PyMC's models can.
-    """
-
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        self.function = function
-        self.context = copy_context()
-
-    def __call__(self, piece: Any) -> Any:
-        self.context.run(_in_worker.set, True)
-        return self.context.run(self.function, piece)
-
-    def __reduce__(self) -> Any:
-        return _received, (cloudpickle.dumps(self.function),)
-
-
-def _received(function: bytes) -> _Task:
-    return _Task(cloudpickle.loads(function))
-
-
 def side_by_side(
     function: Callable[[Any], _Result], pieces: Iterable[Any], executor: Executor | InTurn | None = None
 ) -> Iterator[_Result]:
     """`function` of each piece, in order; several at a time by `executor`, by default threads.
 
     Inside a worker, one after the other: a worker that waits for others could wait for ever.
+
+    Raises
+    ------
+    WorkerError
+        Workers died on a piece.
     """
-    pieces = list(pieces)
-    if isinstance(executor, InTurn) or len(pieces) < 2 or _in_worker.get():
-        yield from map(function, pieces)
+    ahead = iter(pieces)
+    few = list(islice(ahead, 2))
+    if isinstance(executor, InTurn) or len(few) < 2 or _in_worker.get():
+        yield from map(function, chain(few, ahead))
         return
-    futures = deque((executor or side_by_side_threads()).submit(_Task(function), piece) for piece in pieces)
-    try:
-        while futures:
-            yield futures.popleft().result()
-    finally:
-        for future in futures:
-            future.cancel()
+    tasks = (_Task(number, piece) for number, piece in enumerate(chain(few, ahead), 1))
+    how = executor or side_by_side_threads()
+    yield from over_pieces(_done, Travelling(function), tasks, how, lambda task: f"piece {task.number} of the work")
+
+
+class _Task:
+    """A piece in the context in which the task was made, NumPy's `errstate` included.
+
+    In another process, where contexts cannot go, it is that of the process.
+    """
+
+    def __init__(self, number: int, piece: Any) -> None:
+        self.number, self.piece = number, piece
+        self.context = copy_context()
+
+    def __reduce__(self) -> Any:
+        return _Task, (self.number, self.piece)
+
+
+def _done(function: Travelling, task: _Task) -> Any:
+    return task.context.run(_as_worker, function.value, task.piece)
+
+
+def _as_worker(function: Callable[[Any], Any], piece: Any) -> Any:
+    with as_worker():
+        return function(piece)

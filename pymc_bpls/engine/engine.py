@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.compiler import Kernel
+from pymc_bpls.compute.executors import Executor
 from pymc_bpls.compute.memory import ask_memory
 from pymc_bpls.compute.threads import IN_TURN, for_matrices_of
 from pymc_bpls.engine.modes.failures import Derivatives, unidentified
@@ -58,6 +60,8 @@ class Engine(RowEngine):
         As in `RowEngine`.
     chunk_bytes : int, default 256 MiB
         Memory for the candidates that are refitted together.
+    executor : optional
+        Runs chunks of refits, and of averages over draws; by default one after the other. It stays in its process.
     route : Route
         Whether Hessians by autodiff can be trusted, found at the first one.
     pool : Unlabeled, optional
@@ -68,9 +72,13 @@ class Engine(RowEngine):
     """
 
     chunk_bytes: int = CHUNK_BYTES
+    executor: Executor | None = None
     route: Route = field(default_factory=Route)
     pool: Unlabeled | None = None
     sparse: bool | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "executor": None}
 
     @cached_property
     def _row_spaces(self) -> RowSpaces | None:
@@ -359,7 +367,7 @@ class Engine(RowEngine):
             A candidate that is lost in the batch is tried again by itself; where that has no mode either, its terms are NaN. A
             class that cannot be has ℓ_i = −∞ wherever it is expanded: here at the mode without it.
         """
-        shared = Shared(labeled, k, prior, start, self.chunk_bytes)
+        shared = Shared(labeled, k, prior, start, self.chunk_bytes, self.executor)
         if self.route.apart:
             m = len(positions)
             a, b, c, d = np.full((4, m), np.nan)

@@ -8,11 +8,9 @@ then PyMC has to be on the worker.
 from __future__ import annotations
 
 import pickle
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from threading import Lock
 from typing import Any
 
 import jax
@@ -20,9 +18,8 @@ import numpy as np
 from jax import export
 
 from pymc_bpls.compute.store import Store
+from pymc_bpls.compute.travel import Shelf
 from pymc_bpls.lazy.rows import Container, Group
-
-_REMEMBERED = 2
 
 
 @dataclass(frozen=True)
@@ -119,24 +116,14 @@ def _unshared(exported: Exported) -> Callable[..., Any]:
     return lambda shared, *arrays: exported.call(*arrays)
 
 
-@dataclass
-class _Shelf:
-    """Code that this process has, the last used last."""
-
-    held: OrderedDict[str, Code] = field(default_factory=OrderedDict)
-    lock: Lock = field(default_factory=Lock)
-
-
-_shelf = _Shelf()
+_shelf = Shelf(kept=2)
 
 
 def _known_or_made(key: str, pickled: bytes) -> Code:
-    with _shelf.lock:
-        if key not in _shelf.held:
-            fields = pickle.loads(pickled)
-            jax.config.update("jax_enable_x64", True)
-            _shelf.held[key] = Code(**fields)
-            while len(_shelf.held) > _REMEMBERED:
-                _shelf.held.popitem(last=False)
-        _shelf.held.move_to_end(key)
-        return _shelf.held[key]
+    return _shelf.get(key, lambda: _made(pickled))
+
+
+def _made(pickled: bytes) -> Code:
+    fields = pickle.loads(pickled)
+    jax.config.update("jax_enable_x64", True)
+    return Code(**fields)

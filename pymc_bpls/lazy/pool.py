@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_bpls.approximations.predictive import FEWEST_BY_TABLE
-from pymc_bpls.compute.threads import Executor
+from pymc_bpls.compute.executors import Executor
 from pymc_bpls.errors import RowError
 from pymc_bpls.lazy.code import Code
 from pymc_bpls.lazy.containers import Partitions, names_in, read_partitions

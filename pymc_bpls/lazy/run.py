@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_bpls.compute.threads import Executor
+from pymc_bpls.compute.executors import Executor
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.lazy.joined import JoinedRows
 from pymc_bpls.lazy.pool import LazyPool

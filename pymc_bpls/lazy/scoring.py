@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_bpls.approximations.mixture import Mixture
-from pymc_bpls.compute.threads import Executor
+from pymc_bpls.compute.executors import Executor
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.errors import ApproximationError, CriterionError, ModeError, warn
 from pymc_bpls.lazy.best import Best

@@ -105,6 +105,13 @@ class Density:
         """What the class codes stand for in the likelihood."""
         return self.structure.class_values
 
+    @property
+    def without_rows(self) -> Density:
+        """The same functions on an empty table."""
+        graph = replace(self.graph, leaves=(), data=(), conditions=())
+        checks = replace(self.checks, conditions=())
+        return replace(self, data=tuple(values[:0] for values in self.data), graph=graph, checks=checks)
+
     def take(self, positions: np.ndarray) -> Any:
         """The row inputs at `positions`, as the functions of `structure` take them."""
         return tuple(values[positions] for values in self.data)

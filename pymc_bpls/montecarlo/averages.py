@@ -132,23 +132,20 @@ def average(engine: Engine, draws: Weighted, positions: np.ndarray, codes: np.nd
     weights = np.exp(log_weights - logsumexp(log_weights))
     of_batch = weights.reshape(batches.shape).sum(axis=1)[:, None]
 
-    def some(pairs: np.ndarray) -> tuple[np.ndarray, ...]:
-        log_mean, sums, square, largest = engine.compiler(
-            mean_likelihoods,
-            engine.density.structure,
-            theta,
-            weights,
-            codes[pairs],
-            engine.density.take(positions[pairs]),
-            batches=batches.shape,
-            conditional=engine.conditional,
-        )
+    compiler, structure, density = engine.compiler, engine.density.structure, engine.density
+    how = {"batches": batches.shape, "conditional": engine.conditional}
+
+    def some(candidates: tuple[np.ndarray, Any]) -> tuple[np.ndarray, ...]:
+        log_mean, sums, square, largest = compiler(mean_likelihoods, structure, theta, weights, *candidates, **how)
         with np.errstate(invalid="ignore", divide="ignore"):
             deviations = len(batches) * (sums / sums.sum(axis=0) - of_batch)
         return log_mean, deviations.T, square - 1, tail_ks(largest)
 
-    chunk = _chunk(len(theta))
-    log_mean, deviations, variance, pareto_k = map_rows(some, len(positions), chunk, IN_TURN)
+    def candidates(pairs: np.ndarray) -> tuple[np.ndarray, Any]:
+        return codes[pairs], density.take(positions[pairs])
+
+    chunk, executor = _chunk(len(theta)), engine.executor or IN_TURN
+    log_mean, deviations, variance, pareto_k = map_rows(some, len(positions), chunk, executor, take=candidates)
     deviations = np.ascontiguousarray(deviations.T)
     n = len(draws.theta)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -179,12 +176,16 @@ def unseen(engine: Engine, draws: Weighted, averages: Averages, positions: np.nd
     sure = np.flatnonzero(averages.log_mean > _SURE)
     weights = np.exp(draws.log_weights - logsumexp(draws.log_weights))
 
-    def some(pairs: np.ndarray) -> np.ndarray:
-        rows = engine.density.take(positions[pairs])
-        return tail_ks(engine.compiler(other_classes, engine.density.structure, draws.theta, weights, codes[pairs], rows))
+    compiler, structure, density, theta = engine.compiler, engine.density.structure, engine.density, draws.theta
 
-    chunk = _chunk(len(draws.theta) * len(engine.density.class_values))
-    ks = map_rows(lambda places: some(sure[places]), len(sure), chunk, IN_TURN) if len(sure) else np.empty(0)
+    def some(candidates: tuple[np.ndarray, Any]) -> np.ndarray:
+        return tail_ks(compiler(other_classes, structure, theta, weights, *candidates))
+
+    def candidates(places: np.ndarray) -> tuple[np.ndarray, Any]:
+        return codes[sure[places]], density.take(positions[sure[places]])
+
+    chunk, executor = _chunk(len(draws.theta) * len(engine.density.class_values)), engine.executor or IN_TURN
+    ks = map_rows(some, len(sure), chunk, executor, take=candidates) if len(sure) else np.empty(0)
     error, others = np.zeros(len(averages.log_mean)), -np.expm1(averages.log_mean[sure])
     size = np.where(ks > _NO_MEAN, np.inf, np.where(ks > GOOD_K, others, 0.0))
     error[sure] = np.minimum(size, 1 / averages.ess.min())

@@ -12,6 +12,7 @@ import xarray as xr
 
 from pymc_bpls.approximations.automatic import order_for_all
 from pymc_bpls.compute.compiler import Compiler
+from pymc_bpls.compute.executors import Executor
 from pymc_bpls.errors import BPLSError, CriterionError, ModeError
 from pymc_bpls.model.data.table import Labeled, Table
 from pymc_bpls.model.problem import Problem
@@ -74,6 +75,10 @@ class SetScorer:
     def with_memory(self, chunk_bytes: int) -> SetScorer:
         """For each member."""
         return replace(self, members=tuple(member.with_memory(chunk_bytes) for member in self.members))
+
+    def with_executor(self, executor: Executor | None) -> SetScorer:
+        """For each member."""
+        return replace(self, members=tuple(member.with_executor(executor) for member in self.members))
 
     def with_table(self, table: Table) -> SetScorer:
         """For all members."""

@@ -12,6 +12,7 @@ from pymc_bpls.approximations.automatic import approximations_in_order
 from pymc_bpls.approximations.by_name import APPROXIMATIONS
 from pymc_bpls.approximations.predictive import log_softmax
 from pymc_bpls.compute.compiler import Compiler
+from pymc_bpls.compute.executors import Executor
 from pymc_bpls.errors import CriterionError, ModeError
 from pymc_bpls.model.data.table import Labeled, Table
 from pymc_bpls.model.problem import Problem
@@ -68,6 +69,10 @@ class ModelScorer:
     def with_memory(self, chunk_bytes: int) -> ModelScorer:
         """With engines that have so much memory."""
         return replace(self, engines=self.engines.change(lambda engine: replace(engine, chunk_bytes=chunk_bytes)))
+
+    def with_executor(self, executor: Executor | None) -> ModelScorer:
+        """With engines whose chunks it runs."""
+        return replace(self, engines=self.engines.change(lambda engine: replace(engine, executor=executor)))
 
     def with_table(self, table: Table) -> ModelScorer:
         """With other rows labeled, and others candidates."""

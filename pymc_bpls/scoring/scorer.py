@@ -14,6 +14,7 @@ import xarray as xr
 
 from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.compute.compiler import Compiler
+from pymc_bpls.compute.executors import Executor
 from pymc_bpls.errors import ApproximationError, ModeError, warn
 from pymc_bpls.model.data.table import Labeled, Table
 from pymc_bpls.model.problem import Problem
@@ -114,6 +115,10 @@ class Scorer(Protocol):
 
     def with_memory(self, chunk_bytes: int) -> Self:
         """The same with so much memory for refits that are done together."""
+        ...
+
+    def with_executor(self, executor: Executor | None) -> Self:
+        """The same where an executor runs chunks of refits and of averages over draws."""
         ...
 
 

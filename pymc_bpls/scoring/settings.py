@@ -45,6 +45,11 @@ class Settings:
         """Whether the criterion is taken by Laplace's method, at the mode or with a refit of every candidate."""
         return self.approximation == LAPLACE
 
+    @property
+    def may_refit(self) -> bool:
+        """Whether every candidate has a refit of its own, or would have where the first approximation does not settle."""
+        return isinstance(self.criterion, Criterion) and LAPLACE in (self.approximation, *self.otherwise)
+
     def by(self, order: Sequence[str]) -> Settings:
         """By the first of these approximations, the others standing in for it.
 

@@ -1,20 +1,19 @@
-"""Computes what is missing, then writes the report: `python -m validation.accept`.
+"""Computes what is missing, then writes the report: `python -m validation.accept [--jobs N]`.
 
 Every split is kept in `validation/results/accept/` as it is finished; a rerun computes only what is missing.
 """
 
 from __future__ import annotations
 
-import warnings
+import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from threadpoolctl import threadpool_limits
-
-import pymc_bpls as bpls
 from validation.accept.report import report
 from validation.accept.splits import LEVELS, SETTINGS, WAYS, Setting, accepted_labels
-from validation.study.command import finish
+from validation.study.command import add_jobs, finish
+from validation.study.compute import at_hand, fill, workers
 from validation.study.store import Store
 
 HERE = Path(__file__).parents[1]
@@ -30,14 +29,6 @@ def protocol(setting: Setting) -> dict[str, Any]:
 STORE: Store[Setting] = Store(RESULTS, protocol)
 
 
-def compute() -> None:
-    """Every missing split."""
-    with warnings.catch_warnings(), threadpool_limits(1, user_api="blas"):
-        warnings.simplefilter("ignore", bpls.BPLSWarning)
-        for setting, seed in STORE.missing([(setting, SPLITS) for setting in SETTINGS]):
-            STORE.add(setting, seed, accepted_labels(setting, seed))
-
-
 def write() -> Path | None:
     """From what is stored, if anything is."""
     found = {setting: records for setting in SETTINGS if (records := STORE.read(setting))}
@@ -47,5 +38,16 @@ def write() -> Path | None:
     return REPORT
 
 
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the study."""
+    parser = argparse.ArgumentParser(
+        prog="python -m validation.accept", description="shares of wrong labels among accepted ones"
+    )
+    add_jobs(parser)
+    given, wanted = parser.parse_args(arguments), [(setting, SPLITS) for setting in SETTINGS]
+    with workers(given.jobs) as executor:
+        finish(lambda: fill(STORE, wanted, accepted_labels, at_hand, executor=executor), write)
+
+
 if __name__ == "__main__":
-    finish(compute, write)
+    main()

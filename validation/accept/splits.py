@@ -30,6 +30,21 @@ class Setting:
         """The file's name."""
         return self.name
 
+    @property
+    def source(self) -> str:
+        """The data set."""
+        return self.name
+
+    @property
+    def title(self) -> str:
+        """For readers."""
+        return self.name
+
+    @property
+    def work(self) -> int:
+        """What a split's time is roughly proportional to."""
+        return self.n_labeled
+
 
 SETTINGS = (Setting("banknote", 60), Setting("sonar", 80), Setting("ionosphere", 80), Setting("cars", 16))
 

@@ -1,6 +1,7 @@
 """All benchmarks: `python -m validation.benchmarks`. Writes `results.json` as it goes and `reports/benchmarks.md` at the end.
 
-What is in `results.json` already is not measured again: delete it to start anew.
+What is in `results.json` already is not measured again: delete it to start anew. What is named is measured alone, and kept:
+`python -m validation.benchmarks lazy 100000000 20`.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ GROUPS = (
     *(("1000", "5000", str(count), by) for count in (500, 1500, 5000) for by in ("laplace", "ep")),
     ("20000", "40000", "40000", "ep"),
 )
+CLUSTERED = ("lazy", "workers")
 POOLS = (("100", "10000", "60"), ("100", "100000", "60"), ("100", "1000000", "60"))
 
 
@@ -44,13 +46,15 @@ def tasks() -> list[tuple[str, ...]]:
     flops = [("flops", "40", "160", "60"), ("flops", "200", "160", "60")]
     runs = [("run", name) for name in RUNS]
     wide = [*(("features", q) for q in FEATURES), ("digits",), *(("groups", *sizes) for sizes in GROUPS)]
+    lazy = [("lazy", "2000000", "20"), ("workers", "2000000", "20")]
     sizes = [*(("growth", *sizes) for sizes in GROWTH), *(("pool", *sizes) for sizes in POOLS)]
-    return [*by_case, *runs, *naive, *flops, *sizes, *wide, *original]
+    return [*by_case, *runs, *naive, *flops, *sizes, *lazy, *wide, *original]
 
 
 def measure(task: tuple[str, ...]) -> dict[str, Any]:
     """Run one measurement."""
-    command = [sys.executable, "-m", "validation.benchmarks.measure", *task]
+    module = "on_cluster" if task[0] in CLUSTERED else "measure"
+    command = [sys.executable, "-m", f"validation.benchmarks.{module}", *task]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(done.stdout.strip().splitlines()[-1])
 
@@ -67,12 +71,13 @@ def machine() -> str:
 
 
 def main() -> None:
-    """Measure what is missing, then write the report."""
+    """Measure what is missing, or what is asked for, then write the report."""
     console = Console()
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for task in tasks():
+    asked = tuple(sys.argv[1:])
+    for task in [asked] if asked else tasks():
         key = " ".join(task)
-        if key not in results:
+        if asked or key not in results:
             results[key] = measure(task)
             results["machine"] = machine()
             RESULTS.write_text(json.dumps(results, indent=1) + "\n")

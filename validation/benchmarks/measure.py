@@ -48,7 +48,7 @@ def round_(name: str) -> dict[str, Any]:
     pls = bpls.BPLS(rivals.declare(held.X, held.y))
     for approximation in ("laplace", "ep"):
         pls.score(approximation=approximation)
-    return _in_turn(
+    return in_turn(
         {
             "round": lambda: _scoring(pls, "laplace"),
             "ep_round": lambda: _scoring(pls, "ep"),
@@ -74,7 +74,7 @@ def run(name: str) -> dict[str, Any]:
         "ep_run": lambda: of("ep"),
         "sklearn_run": lambda: rivals.sklearn_run(held.X, held.y),
     }
-    return _in_turn(timed, RUN_REPEATS)
+    return in_turn(timed, RUN_REPEATS)
 
 
 def naive(name: str) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def features(q: str) -> dict[str, Any]:
         for name, each in ((approximation, pls), (f"{approximation}_60", small)):
             each.score(approximation=approximation)
             timed[name] = partial(_scoring, each, approximation)
-    return found | _in_turn(timed, REPEATS)
+    return found | in_turn(timed, REPEATS)
 
 
 def _scoring(pls: bpls.BPLS, approximation: str) -> float:
@@ -143,7 +143,7 @@ def digits() -> dict[str, Any]:
     pls = bpls.BPLS(model)
     for criterion in ("ppp", "probability"):
         pls.score(criterion, approximation="laplace")
-    return _in_turn(
+    return in_turn(
         {
             "refits": lambda: rivals.seconds(lambda: pls.score("ppp", approximation="laplace")),
             "one_fit": lambda: rivals.seconds(lambda: pls.score("probability", approximation="laplace")),
@@ -178,7 +178,7 @@ def flops(n: str, m: str, q: str) -> dict[str, Any]:
         return ((A.T * weights[:, None]).reshape(-1, int(n)) @ A).reshape(-1, p, p) + np.eye(p)
 
     curvature = hessians()
-    return _in_turn(
+    return in_turn(
         {
             "round": lambda: _scoring(pls, "laplace"),
             "hessians": lambda: rivals.seconds(hessians),
@@ -188,7 +188,7 @@ def flops(n: str, m: str, q: str) -> dict[str, Any]:
     )
 
 
-def _in_turn(timed: dict[str, Callable[[], float]], repeats: int) -> dict[str, Any]:
+def in_turn(timed: dict[str, Callable[[], float]], repeats: int) -> dict[str, Any]:
     """Seconds of each function in each repeat, one after the other, so that all see the same machine."""
     found: dict[str, Any] = {name: [] for name in timed}
     for _ in range(repeats):

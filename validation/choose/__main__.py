@@ -15,8 +15,8 @@ from validation.choose.report import write
 from validation.choose.tables import GAUSSIAN, NOISE
 from validation.choose.tables import LOGISTIC as SIMULATED
 from validation.paper.tables import load
-from validation.study.command import finish, number_of_processes
-from validation.study.compute import fill, processes
+from validation.study.command import add_jobs, finish
+from validation.study.compute import fill, workers
 from validation.study.store import Store
 
 HERE = Path(__file__).parents[1]
@@ -26,12 +26,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study."""
     parser = argparse.ArgumentParser(prog="python -m validation.choose", description="does choosing by labeled rows do harm?")
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="which parts to compute; none writes the report alone")
-    parser.add_argument("--jobs", type=number_of_processes, default=1, help="processes")
+    add_jobs(parser)
     parser.add_argument("--folder", type=Path, default=HERE, help="where results/ and reports/ are")
     given = parser.parse_args(arguments)
     store: Store[Case] = Store(given.folder / "results" / "choose", protocol)
 
-    with processes(given.jobs) as executor:
+    with workers(given.jobs) as executor:
 
         def compute() -> None:
             for part in given.parts:

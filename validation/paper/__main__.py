@@ -19,8 +19,8 @@ from validation.paper.settings import QUICK, SETTINGS, Setting
 from validation.paper.store import protocol
 from validation.paper.summary import Summary, enough
 from validation.paper.tables import load
-from validation.study.command import finish, number_of_processes
-from validation.study.compute import fill, processes
+from validation.study.command import add_jobs, finish
+from validation.study.compute import fill, workers
 from validation.study.store import Store
 
 HERE = Path(__file__).parents[1]
@@ -45,12 +45,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="two repetitions of settings that need no download")
     size.add_argument("--full", action="store_true", help="every setting and repetition that is missing; hours")
-    parser.add_argument("--jobs", type=number_of_processes, default=1, help="processes")
+    add_jobs(parser)
     parser.add_argument("--folder", type=Path, default=HERE, help="where results/ and reports/ are")
     given = parser.parse_args(arguments)
     store = Store(given.folder / "results" / "paper", protocol)
     settings = QUICK if given.quick else SETTINGS if given.full else ()
-    with processes(given.jobs) as executor:
+    with workers(given.jobs) as executor:
         finish(
             lambda: fill(store, [(each, each.wanted) for each in settings], repeat, load, executor=executor),
             lambda: report(store, given.folder / "reports"),

@@ -6,22 +6,17 @@ Every block of ten seeds is kept in `validation/results/references/` as it is fi
 from __future__ import annotations
 
 import argparse
-import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from threadpoolctl import threadpool_limits
-
-import pymc_bpls as bpls
 from validation.references.cases import CANDIDATES, Case, cases
 from validation.references.measure import CHAINS, DRAWS, METHODS, SEEDS_AT_ONCE, TUNE, measure
 from validation.references.report import write
 from validation.references.truth import truth
-from validation.study.command import finish
+from validation.study.command import add_jobs, finish
+from validation.study.compute import at_hand, fill, workers
 from validation.study.store import Store
 
 HERE = Path(__file__).parents[1]
@@ -40,21 +35,30 @@ class Setting:
         """The file's name."""
         return f"{self.case.name.replace(' ', '-').replace(',', '')}-{self.method}"
 
+    @property
+    def source(self) -> str:
+        """Of its rows."""
+        return self.case.name
+
+    @property
+    def title(self) -> str:
+        """For readers."""
+        return f"{self.case.name} by {self.method}"
+
+    @property
+    def work(self) -> int:
+        """What a block's time is roughly proportional to."""
+        return 1
+
 
 def protocol(setting: Setting) -> dict[str, Any]:
     """What all blocks have in common."""
     return {"draws": DRAWS, "chains": CHAINS, "tune": TUNE, "seeds": SEEDS_AT_ONCE, "candidates": CANDIDATES}
 
 
-def compute(settings: Sequence[Setting], store: Store[Setting]) -> None:
-    """Every missing block."""
-    console = Console()
-    for setting, block in store.missing([(setting, BLOCKS) for setting in settings]):
-        start = time.perf_counter()
-        with warnings.catch_warnings(), threadpool_limits(1, user_api="blas"):
-            warnings.simplefilter("ignore", bpls.BPLSWarning)
-            store.add(setting, block, {"runs": measure(setting.case, setting.method, block)})
-        console.print(f"{setting.key}, block {block + 1}: {time.perf_counter() - start:.0f} s", markup=False)
+def block_of_runs(setting: Setting, block: int) -> dict[str, Any]:
+    """Ten seeds."""
+    return {"runs": measure(setting.case, setting.method, block)}
 
 
 def report(settings: Sequence[Setting], store: Store[Setting], folder: Path) -> Path | None:
@@ -74,11 +78,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--cases", nargs="*", default=list(known), choices=list(known), help="which cases to compute")
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS, help="by which methods")
     parser.add_argument("--folder", type=Path, default=HERE, help="where results/ and reports/ are")
+    add_jobs(parser)
     given = parser.parse_args(arguments)
     store = Store(given.folder / "results" / "references", protocol)
     chosen = [Setting(known[name], method) for method in given.methods for name in given.cases]
     whole = [Setting(case, method) for case in known.values() for method in METHODS]
-    finish(lambda: compute(chosen, store), lambda: report(whole, store, given.folder / "reports"))
+    with workers(given.jobs) as executor:
+        finish(
+            lambda: fill(store, [(each, BLOCKS) for each in chosen], block_of_runs, at_hand, executor=executor),
+            lambda: report(whole, store, given.folder / "reports"),
+        )
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from pymc_bpls.compute.threads import Executor
+from pymc_bpls.compute.executors import Executor
 from validation.rivals import in_r
 from validation.rivals.methods import choose, repeat
 from validation.rivals.report import write
@@ -20,8 +20,8 @@ from validation.rivals.settings import QUICK, REPETITIONS, SETTINGS, Setting
 from validation.rivals.splits import load
 from validation.rivals.store import CHOOSING, PYTHON, R, stores
 from validation.rivals.summary import FEWEST, merged
-from validation.study.command import finish, number_of_processes
-from validation.study.compute import fill, processes
+from validation.study.command import add_jobs, finish
+from validation.study.compute import fill, workers
 from validation.study.store import Store
 
 HERE = Path(__file__).parents[1]
@@ -61,12 +61,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="two repetitions of two tables that need no download")
     size.add_argument("--report", action="store_true", help="the report alone, of what is stored")
-    parser.add_argument("--jobs", type=number_of_processes, default=1, help="processes")
+    add_jobs(parser)
     parser.add_argument("--folder", type=Path, default=HERE, help="where results/ and reports/ are")
     given = parser.parse_args(arguments)
     held = stores(given.folder)
     settings, repetitions = (QUICK, FEWEST) if given.quick else (() if given.report else SETTINGS, REPETITIONS)
-    with processes(given.jobs) as executor:
+    with workers(given.jobs) as executor:
         finish(
             lambda: compute(settings, repetitions, held, executor),
             lambda: report(held, given.folder / "reports"),

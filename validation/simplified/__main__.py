@@ -17,8 +17,8 @@ from validation.simplified.report import write
 from validation.simplified.settings import QUICK, SETTINGS, Setting
 from validation.simplified.store import protocol
 from validation.simplified.summary import Summary
-from validation.study.command import finish, number_of_processes
-from validation.study.compute import processes
+from validation.study.command import add_jobs, finish
+from validation.study.compute import workers
 from validation.study.store import Store
 
 HERE = Path(__file__).parents[1]
@@ -43,12 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="two repetitions of two settings that need no download")
     size.add_argument("--report", action="store_true", help="the report alone, of what is stored")
-    parser.add_argument("--jobs", type=number_of_processes, default=1, help="processes")
+    add_jobs(parser)
     parser.add_argument("--folder", type=Path, default=HERE, help="where results/ and reports/ are")
     given = parser.parse_args(arguments)
     store = Store(given.folder / "results" / "simplified", protocol)
     settings, repetitions = (QUICK, QUICK_REPETITIONS) if given.quick else (() if given.report else SETTINGS, REPETITIONS)
-    with processes(given.jobs) as executor:
+    with workers(given.jobs) as executor:
         finish(
             lambda: compute(settings, repetitions, store, executor=executor),
             lambda: report(store, given.folder / "reports"),

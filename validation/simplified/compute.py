@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pymc_bpls.compute.threads import Executor
+from pymc_bpls.compute.executors import Executor
 from validation.simplified.repetition import repeat
 from validation.simplified.settings import Setting, load
 from validation.study.compute import fill

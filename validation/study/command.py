@@ -14,11 +14,18 @@ from validation.study.store import ResultsError
 INTERRUPTED, FAILED = 130, 1
 
 
-def number_of_processes(text: str) -> int:
-    """A number of processes from the command line."""
+def jobs(text: str) -> int | str:
+    """A number of processes, or the address of a Dask cluster, from the command line."""
+    if "://" in text:
+        return text
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes. Give 1 or more.")
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes. Give 1 or more, or a Dask cluster's address.")
     return int(text)
+
+
+def add_jobs(parser: argparse.ArgumentParser) -> None:
+    """The option by which repetitions are done side by side."""
+    parser.add_argument("--jobs", type=jobs, default=1, help="processes, or the address of a Dask cluster (tcp://…)")
 
 
 def finish(compute: Callable[[], None], report: Callable[[], Path | None]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from importlib import import_module
 from multiprocessing import get_context
 from typing import Protocol, TypeVar
 
@@ -15,7 +16,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from threadpoolctl import threadpool_limits
 
 import pymc_bpls as bpls
-from pymc_bpls.compute.threads import IN_TURN, Executor, side_by_side
+from pymc_bpls.compute.executors import Executor
+from pymc_bpls.compute.threads import IN_TURN, side_by_side
 from validation.study.store import Keyed, Record, Store
 
 HOUR = 3600.0
@@ -61,6 +63,10 @@ def fill(
             bar.console.print(f"{setting.title}, repetition {number + 1}: {seconds:.1f} s{estimate}", markup=False)
 
 
+def at_hand(source: str) -> None:
+    """In place of loading a table that is there without a download."""
+
+
 def _available(sources: set[str], load: Callable[[str], object], bar: Progress) -> set[str]:
     found = set()
     for source in sorted(sources):
@@ -72,8 +78,10 @@ def _available(sources: set[str], load: Callable[[str], object], bar: Progress) 
     return found
 
 
-def processes(jobs: int) -> AbstractContextManager[Executor | None]:
-    """So many processes, of which one needs no executor."""
+def workers(jobs: int | str) -> AbstractContextManager[Executor | None]:
+    """So many processes, of which one needs no executor, or the workers of the Dask cluster at an address."""
+    if isinstance(jobs, str):
+        return import_module("distributed").Client(jobs)
     return nullcontext() if jobs == 1 else ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
 
 

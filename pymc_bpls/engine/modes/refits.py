@@ -10,26 +10,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.linalg import block_diag
 
 from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.compiler import Compiler
+from pymc_bpls.compute.executors import Executor
 from pymc_bpls.compute.memory import ask_memory
 from pymc_bpls.compute.threads import IN_TURN
 from pymc_bpls.engine.modes.chords import Start, refit_chunk
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.engine.modes.objective import Objective
 from pymc_bpls.engine.newton import kernels
-from pymc_bpls.engine.rows.affine_rows import AffineRows
+from pymc_bpls.engine.rows.affine_rows import AffineRows, Block
 from pymc_bpls.engine.sparse.curvature import SparseCurvature
 from pymc_bpls.engine.sparse.newton import SparseMaximum
 from pymc_bpls.engine.sparse.objective import SparseObjective
 from pymc_bpls.engine.sparse.refits import refit_sparse
-from pymc_bpls.engine.sparse.rows import SparseRows
+from pymc_bpls.engine.sparse.rows import SparseBlock, SparseRows
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.density import Density
+from pymc_bpls.model.structure import Rows
 from pymc_bpls.text.progress import stage
 
 _SMALLEST_CHUNK, _LARGEST_CHUNK = 32, 1024
@@ -54,13 +57,15 @@ class Refits:
 
 @dataclass(frozen=True)
 class Shared:
-    """What all refits have in common: D, its multiple k, whether the prior counts, the mode to start from, memory."""
+    """What all refits have in common: D, its multiple k, whether the prior counts, the mode to start from, memory, and what
+    runs their chunks: an executor, or None for one after the other."""
 
     labeled: Labeled
     k: int
     prior: bool
     start: Mode
     chunk_bytes: int
+    executor: Executor | None = None
 
 
 def refit_affine(rows: AffineRows, shared: Shared, positions: np.ndarray, codes: np.ndarray) -> Refits:
@@ -69,16 +74,19 @@ def refit_affine(rows: AffineRows, shared: Shared, positions: np.ndarray, codes:
     model = rows if mode.rows is None else mode.rows.with_own
     own = model.dimension - len(mode.point)
     start = Start(np.pad(mode.point, (0, own)), mode.value, block_diag(mode.matrix, np.eye(own)), mode.log_det)
-    block = model.labeled_block(shared.labeled, shared.k)
+    k, objective = shared.k, Objective(model, model.labeled_block(shared.labeled, shared.k), None, shared.prior)
 
-    def chunk(pairs: np.ndarray) -> tuple[np.ndarray, ...]:
-        candidates = model.block(positions[pairs], codes[pairs], np.ones(len(pairs)))
-        ends = refit_chunk(Objective(model, block, candidates, shared.prior), start)
-        return ends.log_lik / shared.k, ends.pseudo, ends.log_prior, ends.log_det + model.log_det_prior, ends.done, ends.theta
+    def chunk(candidates: Block) -> tuple[np.ndarray, ...]:
+        ends = refit_chunk(replace(objective, pairs=candidates), start)
+        return ends.log_lik / k, ends.pseudo, ends.log_prior, ends.log_det + model.log_det_prior, ends.done, ends.theta
 
-    size = chunk_size(model.dimension, block.flat.shape[0], len(positions), shared.chunk_bytes, _AFFINE_WORK)
+    def candidates(pairs: np.ndarray) -> Block:
+        return model.block(positions[pairs], codes[pairs], np.ones(len(pairs)))
+
+    rows_of_D = objective.labeled.flat.shape[0]
+    size = chunk_size(model.dimension, rows_of_D, len(positions), shared.chunk_bytes, _AFFINE_WORK)
     model.keep(positions)
-    return _refitted(chunk, len(positions), size, padded=False)
+    return _refitted(chunk, candidates, len(positions), size, shared.executor, padded=False)
 
 
 def refit_sparse_rows(rows: SparseRows, shared: Shared, positions: np.ndarray, codes: np.ndarray) -> Refits:
@@ -87,45 +95,50 @@ def refit_sparse_rows(rows: SparseRows, shared: Shared, positions: np.ndarray, c
     assert isinstance(mode.curvature, SparseCurvature)
     pairs = rows.block(positions, codes, np.ones(len(positions)))
     labeled = rows.block(D.positions, D.codes, shared.k * D.weights)
-    objective = SparseObjective(rows, rows.order(D.positions, positions), labeled)
+    k, objective = shared.k, SparseObjective(rows, rows.order(D.positions, positions), labeled)
     start = SparseMaximum(mode.point, mode.value, objective.curvature_at(mode.point), mode.log_det, 0.0, 0)
 
-    def chunk(some: np.ndarray) -> tuple[np.ndarray, ...]:
-        ends = refit_sparse(replace(objective, pairs=pairs.take(some)), start)
-        none = np.empty((len(some), 0))
-        return ends.log_lik / shared.k, ends.pseudo, ends.log_prior, ends.log_det, ends.done, none
+    def chunk(some: SparseBlock) -> tuple[np.ndarray, ...]:
+        ends = refit_sparse(replace(objective, pairs=some), start)
+        none = np.empty((len(some.codes), 0))
+        return ends.log_lik / k, ends.pseudo, ends.log_prior, ends.log_det, ends.done, none
 
     size = max(1, min(_LARGEST_CHUNK, shared.chunk_bytes // (8 * objective.floats_a_candidate)))
-    return _refitted(chunk, len(positions), 1 << (int(size).bit_length() - 1), padded=False)
+    length = 1 << (int(size).bit_length() - 1)
+    return _refitted(chunk, pairs.take, len(positions), length, shared.executor, padded=False)
 
 
 def refit_by_autodiff(
     density: Density, compiler: Compiler, shared: Shared, positions: np.ndarray, codes: np.ndarray, *, conditional: bool
 ) -> Refits:
     """Refits of pairs (row, class) of any model; where `conditional`, S_i has ℓ_i − g_i in place of ℓ_i."""
-    rows = density.labeled_rows(shared.labeled)
+    rows, structure = density.labeled_rows(shared.labeled), density.structure
     start, log_det = shared.start.theta, np.asarray(shared.start.log_det)
+    options = {"k": shared.k, "prior": shared.prior, "conditional": conditional}
 
-    def chunk(pairs: np.ndarray) -> tuple[np.ndarray, ...]:
-        candidates = density.rows(positions[pairs], codes[pairs], np.ones(len(pairs)))
-        options = {"k": shared.k, "prior": shared.prior, "conditional": conditional}
-        return compiler(kernels.refits, density.structure, start, log_det, candidates, rows, **options)
+    def chunk(candidates: Rows) -> tuple[np.ndarray, ...]:
+        return compiler(kernels.refits, structure, start, log_det, candidates, rows, **options)
+
+    def candidates(pairs: np.ndarray) -> Rows:
+        return density.rows(positions[pairs], codes[pairs], np.ones(len(pairs)))
 
     # pieces of one length, whatever number of candidates is left, so that they are compiled once
     size = chunk_size(density.dimension, len(shared.labeled.padded()), _SMALLEST_CHUNK, shared.chunk_bytes, _AUTODIFF_WORK)
-    return _refitted(chunk, len(positions), size, padded=True)
+    return _refitted(chunk, candidates, len(positions), size, shared.executor, padded=True)
 
 
-def _refitted(chunk: Callable[[np.ndarray], tuple[np.ndarray, ...]], n: int, size: int, *, padded: bool) -> Refits:
-    """`chunk` of all pairs, so many at once."""
+def _refitted(
+    chunk: Callable[[Any], tuple[np.ndarray, ...]],
+    candidates: Callable[[np.ndarray], Any],
+    n: int,
+    size: int,
+    executor: Executor | None,
+    *,
+    padded: bool,
+) -> Refits:
+    """`chunk` of all candidates, so many at once."""
     with stage("refits", n) as tell:
-
-        def told(pairs: np.ndarray) -> tuple[np.ndarray, ...]:
-            result = chunk(pairs)
-            tell(len(np.unique(pairs)))
-            return result
-
-        return Refits(*map_rows(told, n, (size, size), IN_TURN, padded=padded))
+        return Refits(*map_rows(chunk, n, (size, size), executor or IN_TURN, padded=padded, take=candidates, tell=tell))
 
 
 def chunk_size(q: int, n_rows: int, n_pairs: int, chunk_bytes: int, work: int = _AUTODIFF_WORK) -> int:

@@ -72,7 +72,8 @@ class Block:
 class AffineRows:
     """A density whose rows have linear predictors, in its parameters θ (q,).
 
-    `ReducedRows` are the same in the coordinates of the rows of D.
+    `ReducedRows` are the same in the coordinates of the rows of D. In another process they have no table: rows go there as
+    blocks.
     """
 
     density: Density
@@ -81,6 +82,9 @@ class AffineRows:
     #: What the log integral of a density, and log det of a Hessian, are in θ beyond what they are in these coordinates.
     log_volume: ClassVar[float] = 0.0
     log_det_prior: ClassVar[float] = 0.0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "density": self.density.without_rows}
 
     @property
     def dimension(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,11 @@ class Design:
     matrix: np.ndarray
     offset: np.ndarray
     lock: Lock = field(default_factory=Lock)
+
+    def __reduce__(self) -> Any:
+        """Without its rows, which come to another process as blocks."""
+        _, p, q = self.matrix.shape
+        return Design.empty, (_no_rows, 0, p, q)
 
     @classmethod
     def empty(cls, make: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], n: int, p: int, q: int) -> Design:
@@ -56,3 +62,7 @@ class Design:
         self.keep(positions)
         place = self.place[positions]
         return self.matrix[place], self.offset[place]
+
+
+def _no_rows(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    raise LookupError("Rows of a table stay in the process that holds it.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,10 @@ class Loadings:
         p = self.design.matrix.shape[1]
         self.matrix = np.empty((0, p, self.space.dimension))
         self.spread, self.offset = np.empty((0, p, p)), np.empty((0, p))
+
+    def __reduce__(self) -> Any:
+        """Without its rows, as their design."""
+        return Loadings, (self.design, self.space)
 
     def take(self, positions: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """C in the first d coordinates, A P⁻¹ A' and the predictors where all coordinates are 0, of these rows."""

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.threads import IN_TURN
+from pymc_bpls.compute.travel import OfFields
 from pymc_bpls.engine.newton import kernels
 from pymc_bpls.engine.priors.precisions import Dense, Diagonal
 from pymc_bpls.engine.rows.affine_rows import AffineRows
@@ -184,7 +185,7 @@ def _of_gaussian(model: AffineRows, diagonal: np.ndarray) -> SparsePrior:
 
 
 @dataclass(frozen=True)
-class SparseRows:
+class SparseRows(OfFields):
     """A density with linear predictors of few parameters each, in θ (q,)."""
 
     model: AffineRows
