@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pymc_bpls.demo.command import run_demo
-from pymc_bpls.demo.runs import Setting, shared_compilations
+from pymc_bpls.demo.questions import shared_compilations
+from pymc_bpls.demo.setting import Setting
 from pymc_bpls.errors import BPLSError
 
 
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="pymc-bpls", description="Bayesian pseudo-label selection for PyMC models.")
     commands = parser.add_subparsers(required=True, metavar="command")
-    demo = commands.add_parser("demo", help="does self-training help on a real data set? A table, a verdict and a figure")
+    demo = commands.add_parser("demo", help="three questions about a real data set, a verdict and a figure")
     demo.add_argument("--output", type=Path, default=Path("bpls_demo.png"), help="where the figure goes (%(default)s)")
     demo.add_argument("--seeds", type=_positive, default=Setting().seeds, help="how many random splits (%(default)s)")
     return parser

@@ -11,40 +11,73 @@ import xarray as xr
 from rich.console import Console
 
 from pymc_bpls.__main__ import main
+from pymc_bpls.audit.report import Audit
 from pymc_bpls.comparison.differences import bonferroni
+from pymc_bpls.demo import command
 from pymc_bpls.demo.command import check_output, run_demo
-from pymc_bpls.demo.results import collect, differences
-from pymc_bpls.demo.runs import Setting, draw_split, shared_compilations
-from pymc_bpls.demo.words import report, verdict
+from pymc_bpls.demo.figure import draw
+from pymc_bpls.demo.questions import (
+    BY_EP,
+    BY_LAPLACE,
+    SAFE,
+    TO_THE_END,
+    PoolAnswer,
+    are_the_scores_right,
+    can_the_pool_help,
+    changes,
+    does_a_run_help,
+    shared_compilations,
+)
+from pymc_bpls.demo.setting import Setting
+from pymc_bpls.demo.words import say_verdict
 from pymc_bpls.errors import BPLSError
-from pymc_bpls.plots.accuracy import plot_accuracy
+from pymc_bpls.pool.information import Information
 
 README = Path(__file__).parents[1] / "README.md"
-SMALL = Setting(dataset="banknote", n_labeled=12, n_unlabeled=30, rounds=3, seeds=1, criteria=("probability", "random"))
+SMALL = Setting(dataset="banknote", n_labeled=16, n_unlabeled=30, batch_size=10, seeds=1)
 
 
 def recorder():
-    return Console(record=True, width=80, color_system=None, file=StringIO())
+    return Console(record=True, width=80, color_system=None, file=StringIO(), highlight=False)
 
 
-def made_up(finals):
-    """What `compare` would find under one prior, in runs that start at 0.5: `finals` by criterion, one a split."""
-    accuracy = [[[0.5, 0.5, 0.5, value] for value in values] for values in finals.values()]
-    shape = np.shape(accuracy)[:2]
-    same = {"seconds": 1.0, "compiling": 0.0, "stop_reason": "all done", "stop_kind": "rounds"}
-    return xr.Dataset(
+def pool_answer(labels=97.0):
+    rows = xr.Dataset()
+    return PoolAnswer(Information(False, 0.0, 0.0, rows, ""), Information(True, 60.0, labels, rows, ""))
+
+
+def audit_of(regrets, *, reliable=True):
+    """An audit of three candidates over a range of one nat, in which Laplace's method and EP lose so much."""
+    n = {"criterion": [BY_LAPLACE, BY_EP], "candidate": [7, 8, 9]}
+    agreement = xr.Dataset(
         {
-            "accuracy": (("criterion", "split", "n_pseudo"), accuracy),
-            **{name: (("criterion", "split"), np.full(shape, value)) for name, value in same.items()},
+            **{name: ("criterion", np.array(regrets)) for name in ("regret", "regret_proven")},
+            **{name: ("criterion", [0.5, 0.5]) for name in ("regret_mcse", "tau", "pareto_k", "pareto_k_mcse")},
+            "choice": ("criterion", [7, 9]),
         },
-        coords={"criterion": list(finals), "split": range(shape[1]), "n_pseudo": range(4)},
+        coords={"criterion": n["criterion"]},
+        attrs={"range": 1.0},
     )
+    error = np.array([[0.1, 0.4], [0.2, 0.4], [0.6, 0.4]])
+    candidates = xr.Dataset(
+        {"log_ppp": ("candidate", [-1.0, -0.5, 0.0]), "error": (("candidate", "criterion"), error)}, coords=n
+    )
+    tree = xr.DataTree.from_dict({"agreement": agreement, "candidates": candidates})
+    tree.attrs |= {"reliable": int(reliable), "reasons": [] if reliable else ["k-hat is 2"], "verdict": ""}
+    return Audit(tree)
 
 
-def results_of(informative, weak):
-    """Made-up results in which `probability` ends so, and `random` at 0.5, nearly."""
-    near = 0.5 + 0.001 * np.sin(np.arange(len(informative)))
-    return collect(SMALL, [made_up({"probability": finals, "random": near}) for finals in (informative, weak)])
+def outcomes_of(finals, chosen=None):
+    """Runs that start at 0.5 and end so in accuracy and log score, and the safe choice, supervised unless it is said."""
+    finals = np.asarray(finals)
+    chosen = ["supervised"] * len(finals) if chosen is None else chosen
+    run = np.stack([np.full(len(finals), 0.5), np.full(len(finals), 0.5), finals], axis=1)
+    safe = np.where(np.array(chosen)[:, None] == TO_THE_END, run, 0.5)
+    values = ("way", "split", "n_pseudo"), np.stack([run, safe])
+    return xr.Dataset(
+        dict.fromkeys(("accuracy", "log_score", "invented_information"), values) | {"chosen": ("split", chosen)},
+        coords={"way": [TO_THE_END, SAFE], "n_pseudo": [0, 5, 10]},
+    )
 
 
 @pytest.mark.slow
@@ -68,89 +101,127 @@ def test_the_readme_fits_on_two_screens():
     assert len(README.read_text(encoding="utf-8").splitlines()) <= 120
 
 
-def test_the_demo_prints_a_table_a_prior_and_writes_the_figure(tmp_path):
+@pytest.mark.slow
+def test_the_demo_answers_three_questions_and_writes_the_figure(tmp_path):
     console, output = recorder(), tmp_path / "demo.png"
     assert run_demo(SMALL, output, console) == 0
     text = console.export_text()
     assert output.read_bytes().startswith(b"\x89PNG")
-    assert "Informative prior: coefficients ~ Normal(0, 0.5)" in text
-    assert "Weak prior: coefficients ~ Normal(0, 2.5)" in text
-    for first in ("supervised", "probability", "random"):
-        assert len(re.findall(rf"^ {first} .* ±", text, flags=re.MULTILINE)) == 2
+    places = [text.index(question) for question in ("1. What can the pool", "2. Are the scores right", "3. Does a run help")]
+    assert places == sorted(places)
+    assert re.search(r"logistic regression: labels given features +0 +0", text)
+    assert [re.search(rf"^ {way} +row \d+ ", text, flags=re.MULTILINE) for way in ("Laplace", "EP", "exact")].count(None) == 0
     assert "One split has no standard error" in text
-    assert "1 of 1 splits" in text and str(output.name) in text.replace("\n", "")
+    assert "Done in" in text and str(output.name) in text.replace("\n", "")
     assert max(map(len, text.splitlines()[:-3])) <= 80
 
 
-def test_runs_that_ended_before_their_rounds_are_told_by_their_code():
-    done = results_of([0.6, 0.7], [0.6, 0.7])
-    ends = {"stop_kind": np.array(["rounds", "pool"]), "stop_reason": np.array(["3 rounds are done", "nothing is left"])}
-    console, console_of_all_done = recorder(), recorder()
-    report(done.assign({name: (("split",), values) for name, values in ends.items()}), console)
-    report(done, console_of_all_done)
-    assert "Some runs ended early and keep their last accuracy: nothing is left" in console.export_text()
-    assert "ended early" not in console_of_all_done.export_text()
+@pytest.fixture(scope="module")
+def split():
+    return SMALL.split(3)
+
+
+@pytest.mark.slow
+def test_the_answers_are_those_of_the_public_methods(split):
+    pool = can_the_pool_help(SMALL, split)
+    assert pool.regression.nats == 0 < pool.class_conditional.nats
+    audit = are_the_scores_right(SMALL, split)
+    assert audit.agreement["criterion"].to_numpy().tolist() == [BY_LAPLACE, BY_EP]
+    outcomes = does_a_run_help(SMALL, [split])
+    assert outcomes["n_pseudo"].to_numpy().tolist() == [0, 10, 20, 30]
+    accuracy = outcomes["accuracy"].isel(split=0)
+    assert accuracy.sel(way=SAFE, n_pseudo=0) == accuracy.sel(way=TO_THE_END, n_pseudo=0)
 
 
 def test_an_interrupted_demo_reports_the_splits_that_it_finished(tmp_path, monkeypatch):
-    three = Setting(SMALL.dataset, SMALL.n_labeled, SMALL.n_unlabeled, SMALL.rounds, 3, SMALL.criteria)
-    found = [made_up({"probability": [0.6] * n, "random": [0.5] * n}) for n in (3, 2)]
+    three = Setting(SMALL.dataset, SMALL.n_labeled, SMALL.n_unlabeled, seeds=3)
 
-    def interrupted_after(some):
-        left = iter(some)
+    def demo(outcomes, name):
+        answers = {"can_the_pool_help": pool_answer(), "are_the_scores_right": audit_of([0.2, 0.0])}
+        for question, answer in (answers | {"does_a_run_help": outcomes}).items():
+            monkeypatch.setattr(command, question, lambda *_, answer=answer: answer)
+        console = recorder()
+        return run_demo(three, tmp_path / name, console), console.export_text()
 
-        def compare(*arguments, **options):
+    code, text = demo(outcomes_of([0.6, 0.7]), "two.svg")
+    assert code == 130 and "Interrupted after 2 of 3 splits" in text and (tmp_path / "two.svg").exists()
+    code, text = demo(outcomes_of([0.6, 0.7, 0.8]), "three.svg")
+    assert code == 0 and "Done in" in text
+    code, text = demo(xr.Dataset(coords={"split": np.arange(0)}), "none.svg")
+    assert code == 130 and "nothing to report" in text and not (tmp_path / "none.svg").exists()
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "can_the_pool_help", stopped)
+    assert run_demo(three, tmp_path / "none.svg", recorder()) == 130
+
+
+def test_splits_that_ctrl_c_left_unfinished_are_left_out(monkeypatch, split):
+    def interrupted_after(n):
+        left = iter([outcomes_of([0.6]).isel(split=0)] * n)
+
+        def two_ways(*_):
             try:
                 return next(left)
             except StopIteration:
                 raise KeyboardInterrupt from None
 
-        monkeypatch.setattr("pymc_bpls.demo.runs.compare", compare)
-        console = recorder()
-        assert run_demo(three, tmp_path / f"{len(some)}.svg", console) == 130
-        return console.export_text()
+        monkeypatch.setattr("pymc_bpls.demo.questions._two_ways", two_ways)
+        return does_a_run_help(SMALL, [split] * 3).sizes["split"]
 
-    assert "Interrupted after 2 of 3 splits" in interrupted_after(found)
-    text = interrupted_after(found[:1])
-    assert "Interrupted after 3 of 3 splits" in text and "Weak prior" not in text
-    assert "Interrupted after 2 of 3 splits" in interrupted_after(found[1:])
-    assert "nothing to report" in interrupted_after([])
-    assert not (tmp_path / "0.svg").exists()
+    assert [interrupted_after(n) for n in (0, 1, 2, 3)] == [0, 1, 2, 3]
 
 
-def test_splits_are_disjoint_and_the_same_for_the_same_seed():
-    split, again = draw_split(SMALL, 3), draw_split(SMALL, 3)
+def test_splits_are_disjoint_and_the_same_for_the_same_seed(split):
     everything = np.concatenate([split.labeled, split.candidates, split.test])
     assert sorted(everything.tolist()) == list(range(200))
-    np.testing.assert_array_equal(split.labeled, again.labeled)
+    assert len(split.test) == SMALL.n_held_out
+    np.testing.assert_array_equal(split.labeled, SMALL.split(3).labeled)
 
 
-def test_differences_are_paired_by_split():
-    results = results_of([0.6, 0.7], [0.5, 0.5])
-    compared = differences(results)["supervised"]["informative", "probability"]
-    assert compared.mean == pytest.approx(0.15)
-    assert compared.error == pytest.approx(0.05)
-    assert ("informative", "random") not in differences(results)["random"]
+def test_changes_are_paired_by_split():
+    outcomes = outcomes_of([0.6, 0.2], ["supervised", TO_THE_END])
+    np.testing.assert_allclose(changes(outcomes, TO_THE_END, "accuracy"), [[0, 0, 0.1], [0, 0, -0.3]])
+    np.testing.assert_allclose(changes(outcomes, SAFE, "accuracy"), [[0, 0, 0], [0, 0, -0.3]])
 
 
-def test_a_clear_gain_is_said_to_be_one():
-    text = verdict(results_of([0.7, 0.71, 0.69, 0.7, 0.705], [0.5, 0.51, 0.49, 0.5, 0.5]))
-    assert text.startswith(
-        "Gained beyond chance over the supervised model and over random selection: probability (informative prior)."
-    )
-    assert "Beyond chance means more than 4.9 standard errors (Student's t, 5 splits, Bonferroni over 6 differences" in text
+@pytest.mark.parametrize(
+    ("finals", "said"),
+    [
+        ([0.7, 0.71, 0.69, 0.7, 0.705], "A run to the end helps: accuracy +20.1 ± 0.3 points"),
+        ([0.3, 0.31, 0.29, 0.3, 0.305], "A run to the end does harm: accuracy −19.9 ± 0.3 points"),
+        ([0.6, 0.4, 0.51, 0.49, 0.5], "A run to the end gains nothing beyond chance: accuracy 0 ± 3.2 points"),
+        ([0.6], "One split has no standard error"),
+    ],
+)
+def test_the_verdict_says_plainly_whether_a_run_helps(finals, said):
+    assert said in say_verdict(pool_answer(), audit_of([0.2, 0.0]), outcomes_of(finals))
 
 
-def test_few_splits_are_said_to_tell_little():
-    text = verdict(results_of([0.6, 0.62, 0.61], [0.5, 0.51, 0.49]))
-    assert "So few splits tell only very large differences from chance (Student's t, 3 splits," in text
-    assert "more than 7" not in text
+@pytest.mark.parametrize(
+    ("regrets", "said"),
+    [
+        ([0.2, 0.0], "The choice by Laplace's method loses 20% of the range of log PPP: score by EP, whose choice loses"),
+        ([0.0, 0.2], "The choice by EP loses 20% of the range of log PPP: score by Laplace's method"),
+        ([0.2, 0.3], "by Laplace's method loses 20% and by EP loses 30% of the range of log PPP: only exact values will do."),
+        ([0.005, 0.0], "Scores by Laplace's method and by EP choose well."),
+    ],
+)
+def test_the_verdict_says_by_what_to_score(regrets, said):
+    assert said in say_verdict(pool_answer(), audit_of(regrets), outcomes_of([0.6, 0.7]))
 
 
-def test_no_gain_and_harm_are_said_plainly():
-    text = verdict(results_of([0.3, 0.31, 0.29, 0.3, 0.305], [0.5, 0.51, 0.49, 0.5, 0.5]))
-    assert text.startswith("Nothing was gained beyond chance")
-    assert "Worse than the supervised model beyond chance: probability (informative prior)." in text
+def test_scores_without_a_reliable_reference_are_not_judged():
+    text = say_verdict(pool_answer(), audit_of([0.2, 0.0], reliable=False), outcomes_of([0.6, 0.7]))
+    assert "How good the scores are is not known" in text and "score by" not in text
+
+
+def test_the_verdict_says_what_the_safe_choice_did():
+    kept = say_verdict(pool_answer(), audit_of([0.2, 0.0]), outcomes_of([0.6, 0.7]))
+    assert "choose() loses nothing: it keeps the supervised model in 2 of 2 splits." in kept
+    left = say_verdict(pool_answer(), audit_of([0.2, 0.0]), outcomes_of([0.6, 0.7], ["supervised", TO_THE_END]))
+    assert "choose() changes accuracy by +10.0 ± 10.0 points: it keeps the supervised model in 1 of 2 splits." in left
 
 
 def test_the_bound_is_student_s_and_grows_with_the_comparisons():
@@ -160,20 +231,20 @@ def test_the_bound_is_student_s_and_grows_with_the_comparisons():
     assert bonferroni(1, 1) == np.inf
 
 
-def test_the_figure_has_a_panel_a_prior_a_line_a_criterion_and_labels():
-    results = results_of([0.6, 0.7], [0.5, 0.5])
-    figure = plot_accuracy(results)
-    assert [panel.get_title() for panel in figure.axes] == ["Informative prior: Normal(0, 0.5)", "Weak prior: Normal(0, 2.5)"]
-    for panel in figure.axes:
-        assert panel.get_xlabel() == "pseudo-labels (pool of 30 rows)"
-        supervised, probability, _ = panel.lines
-        assert set(supervised.get_ydata()) == {0.5}
-        np.testing.assert_array_equal(probability.get_xdata(), np.arange(4))
-        assert len(panel.collections) == 2
-    assert figure.axes[0].get_ylabel() == "accuracy on 158 held-out rows\n(share right)"
-    assert "n = 12 labeled, mean of 2 splits" in figure.get_suptitle()
-    [legend] = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["supervised", "probability", "random"]
+def test_the_figure_has_a_panel_a_question():
+    outcomes = outcomes_of([0.6, 0.7, 0.4], ["supervised", "supervised", TO_THE_END])
+    pool, scores, runs = draw(SMALL, pool_answer(), audit_of([0.2, 0.0]), outcomes).axes
+    titles = [panel.get_title() for panel in (pool, scores, runs)]
+    assert titles == ["1. What can the pool tell?", "2. Are the scores right?", "3. Does a run help? (3 splits)"]
+    np.testing.assert_allclose([bar.get_width() for bar in pool.patches], [0, np.mean([0.1, 0.2, -0.1]), 60])
+    drawn = {line.get_label(): line for line in scores.lines}
+    np.testing.assert_allclose(drawn["Laplace: τ = 0.50, k-hat 0.5"].get_ydata(), [-0.2, -0.1, 0.3])
+    np.testing.assert_allclose(drawn["EP: τ = 0.50, k-hat 0.5"].get_ydata(), 0, atol=1e-15)
+    np.testing.assert_allclose(drawn["its choice: loses 0.2 nats"].get_xydata(), [[-1, -0.2]])
+    drawn = {line.get_label(): line for line in runs.lines}
+    np.testing.assert_allclose(drawn["run to the end, mean ± 2 SE"].get_ydata(), [0, 0, 20 / 3])
+    np.testing.assert_allclose(drawn["safe choice: supervised in 2 of 3"].get_ydata(), [0, 0, -10 / 3])
+    assert runs.get_xlabel() == "pseudo-labels (pool of 30 rows)"
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""The demo: does self-training help on a real data set? Every criterion, two priors, several splits, the same held-out rows."""
+"""The demo: three questions about one real data set. Can the pool help, are the scores right, does a run help?"""

@@ -8,11 +8,20 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from pymc_bpls.demo.results import collect
-from pymc_bpls.demo.runs import Setting, run_all
-from pymc_bpls.demo.words import introduction, report
+from pymc_bpls.demo.figure import draw
+from pymc_bpls.demo.questions import are_the_scores_right, can_the_pool_help, does_a_run_help
+from pymc_bpls.demo.setting import Setting
+from pymc_bpls.demo.words import (
+    audit_table,
+    introduction,
+    pool_table,
+    run_table,
+    say_audit,
+    say_pool,
+    say_runs,
+    say_verdict,
+)
 from pymc_bpls.errors import BPLSError
-from pymc_bpls.plots.accuracy import plot_accuracy
 
 _INTERRUPTED = 130
 
@@ -27,7 +36,7 @@ def check_output(output: Path) -> None:
 
 
 def run_demo(setting: Setting, output: Path, console: Console | None = None) -> int:
-    """Run everything, print the tables and the verdict, write the figure. Returns the exit code.
+    """Ask the three questions, print each answer when it is there, then the verdict, and write the figure.
 
     Parameters
     ----------
@@ -39,25 +48,39 @@ def run_demo(setting: Setting, output: Path, console: Console | None = None) -> 
     Returns
     -------
     int
-        0, or 130 where Ctrl-C ended it; what the splits finished until then show is printed all the same.
+        The exit code: 0, or 130 where Ctrl-C ended it; what the splits finished until then show is printed all the same.
     """
     start = time.perf_counter()
     console = console or Console(highlight=False)
     check_output(output)
-    console.print(introduction(setting) + "\n")
-    found = run_all(setting)
-    if not found:
+    splits = [setting.split(seed) for seed in range(setting.seeds)]
+    console.print(introduction(setting))
+    try:
+        console.print("\n1. What can the pool tell the model?")
+        pool = can_the_pool_help(setting, splits[0])
+        _answer(console, pool_table(pool), say_pool(pool))
+        console.print("\n2. Are the scores right?")
+        audit = are_the_scores_right(setting, splits[0])
+        _answer(console, audit_table(audit), say_audit(audit))
+    except KeyboardInterrupt:
         console.print("Interrupted before the first split was done. There is nothing to report.")
         return _INTERRUPTED
-    results = collect(setting, found)
-    n_splits = results.sizes["split"]
-    interrupted = len(found) < len(setting.priors) or n_splits < setting.seeds
-    report(results, console)
-    plot_accuracy(results).savefig(output, dpi=200)
+    console.print("\n3. Does a run help?")
+    outcomes = does_a_run_help(setting, splits)
+    n_splits = outcomes.sizes["split"]
+    if not n_splits:
+        console.print("Interrupted before the first split was done. There is nothing to report.")
+        return _INTERRUPTED
+    _answer(console, run_table(outcomes), say_runs(outcomes, setting))
+    console.print(f"\n[bold]{say_verdict(pool, audit, outcomes)}[/bold]\n")
+    draw(setting, pool, audit, outcomes).savefig(output, dpi=150)
     console.print(f"Figure: {output}", soft_wrap=True)
-    console.print(
-        f"{'Interrupted after' if interrupted else 'Done:'} {n_splits} of {setting.seeds} splits in "
-        f"{time.perf_counter() - start:.0f} s (imports not counted), {float(results['compiling'].sum()):.0f} s of them "
-        "compiling, which the column s leaves out."
-    )
+    interrupted = n_splits < setting.seeds
+    done = f"Interrupted after {n_splits} of {setting.seeds} splits," if interrupted else "Done"
+    console.print(f"{done} in {time.perf_counter() - start:.0f} s (imports not counted).")
     return _INTERRUPTED if interrupted else 0
+
+
+def _answer(console: Console, table: object, words: str) -> None:
+    console.print(table)
+    console.print(words, markup=False)

@@ -1,127 +1,160 @@
-"""The demo's words: what is about to be run, a table a prior, and whether anything was gained."""
+"""The demo's words: what is asked, a table of each answer, and one verdict."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
-from scipy.stats import t as student
 
+from pymc_bpls.audit.report import Audit
 from pymc_bpls.comparison.differences import Estimate, bonferroni, estimate
 from pymc_bpls.datasets import load_dataset
-from pymc_bpls.demo.results import differences
-from pymc_bpls.demo.runs import SAFE, Setting
+from pymc_bpls.demo.questions import BY_EP, BY_LAPLACE, SAFE, TO_THE_END, PoolAnswer, changes, n_kept
+from pymc_bpls.demo.setting import Setting
+from pymc_bpls.text.numbers import percent, plus_minus
 
-RULE_OF_THUMB = 2.0
-_FAR = 5.0  # standard errors that only very large differences reach
+#: What the audited ways to score are called, in tables and in sentences.
+WAYS = {BY_LAPLACE: "Laplace", BY_EP: "EP"}
+_IN_WORDS = {BY_LAPLACE: "Laplace's method", BY_EP: "EP"}
+_SMALL_LOSS = 0.01  # of the range of log PPP over the pool
+_POINTS = 100.0
 
 
 def introduction(setting: Setting) -> str:
     """What is about to be run."""
     data = load_dataset(setting.dataset)
-    held_out = data.sizes["row"] - setting.n_labeled - setting.n_unlabeled
     return (
-        f"{data.attrs['title']}: {data.sizes['row']} rows, {data.sizes['feature']} standardised features; a logistic model "
-        f"in PyMC. {setting.seeds} random split{'s' if setting.seeds > 1 else ''} into {setting.n_labeled} labeled, "
-        f"{setting.n_unlabeled} unlabeled and {held_out} held-out rows. Each run adds {setting.rounds} pseudo-labels, "
-        "one a round, and is judged on the held-out rows."
+        f"{data.attrs['title']}: {data.sizes['row']} rows, {data.sizes['feature']} standardised features; "
+        f"{setting.n_labeled} rows labeled, {setting.n_unlabeled} in the pool, {setting.n_held_out} held out. "
+        f"A logistic regression in PyMC, coefficients ~ Normal(0, {setting.scale:g})."
     )
 
 
-def describe_prior(prior: str, scale: float) -> str:
-    """What a scale on standardised coefficients means for the odds."""
-    factor = np.exp(1.96 * scale)
-    return (
-        f"{prior.capitalize()} prior: coefficients ~ Normal(0, {scale:g}). One standard deviation of a feature "
-        f"multiplies or divides the odds by at most {factor:.3g} (with probability 95%)."
-    )
-
-
-def result_table(results: xr.Dataset, prior: str) -> Table:
-    """Criteria under one prior: final accuracy, paired differences and seconds."""
-    held = results.sel(prior=prior)
-    compared = differences(results)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("criterion", no_wrap=True)
-    for heading in ("accuracy", "− supervised", "− random", "s"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    start = estimate(held["accuracy"].isel(n_pseudo=0, criterion=0).to_numpy())
-    table.add_row("supervised", _with_error(start), "", "", "", style="bold")
-    for criterion in held["criterion"].to_numpy().tolist():
-        runs = held.sel(criterion=criterion)
-        end = estimate(runs["accuracy"].isel(n_pseudo=-1).to_numpy())
-        table.add_row(
-            criterion,
-            _with_error(end),
-            *(_cell(compared.get(name, {}).get((prior, criterion))) for name in ("supervised", "random")),
-            f"{float(runs['seconds'].mean()):.1f}",
-        )
+def pool_table(answer: PoolAnswer) -> Table:
+    """What the pool can tell either model."""
+    table = _table("model", "nats", "as many labels as")
+    table.add_row("logistic regression: labels given features", *_worth(answer.regression.nats, 0.0))
+    features = answer.class_conditional
+    table.add_row("class-conditional: features, too", *_worth(features.nats, features.equivalent_labels))
     return table
 
 
-def verdict(results: xr.Dataset) -> str:
-    """Whether anything was gained over the supervised baseline and over random selection, in plain sentences."""
-    n_splits = results.sizes["split"]
-    if n_splits < 2:
-        return "One split has no standard error, so whether anything was gained is unknown. Use --seeds 3 or more."
-    compared = differences(results)
-    every = [difference for table in compared.values() for difference in table.values()]
-    bound = bonferroni(n_splits, len(every))
-    ahead = {name: {pair for pair, d in table.items() if d.beyond(bound) > 0} for name, table in compared.items()}
-    behind = [pair for pair, d in compared["supervised"].items() if d.beyond(bound) < 0]
-    gained = [pair for pair in compared["supervised"] if all(pair in pairs for pairs in ahead.values())]
-    both = " and over ".join(f"{name} selection" if name == "random" else "the supervised model" for name in compared)
-    loose = [d.beyond(RULE_OF_THUMB) for d in every]
-    by_chance = 2 * student.sf(RULE_OF_THUMB, n_splits - 1) * len(every)
-    sentences = [
-        f"Gained beyond chance over {both}: {_pairs(gained)}." if gained else f"Nothing was gained beyond chance over {both}.",
-        f"Worse than the supervised model beyond chance: {_pairs(behind)}." if behind else "",
-        _say_bound(bound, n_splits, len(every)),
-        f"More than 2 standard errors: {loose.count(1)} differences up and {loose.count(-1)} down, where chance alone gives "
-        f"about {by_chance:.0f}. Splits share rows, so that these standard errors are, if anything, too small.",
-    ]
-    return " ".join(filter(None, sentences))
+def _worth(nats: float, labels: float) -> tuple[str, str]:
+    return f"{nats:.3g}", f"{labels:.0f}"
 
 
-def _say_bound(bound: float, n_splits: int, n_differences: int) -> str:
-    """What is beyond chance."""
-    by = f"Student's t, {n_splits} splits, Bonferroni over {n_differences} differences at 5%"
-    if bound > _FAR:
-        return f"So few splits tell only very large differences from chance ({by}); --seeds 20 tells smaller ones."
-    return f"Beyond chance means more than {bound:.1f} standard errors ({by})."
+def say_pool(answer: PoolAnswer) -> str:
+    """Why, and on what condition."""
+    return (
+        "A regression says nothing of the features, so that rows without a label cannot inform it. A model that says how "
+        f"features arise gains what {answer.class_conditional.equivalent_labels:.0f} labels would tell, if it is right; "
+        "if it is wrong, the pool misleads it."
+    )
 
 
-def report(results: xr.Dataset, console: Console) -> None:
-    """Print a table a prior, then the verdict."""
-    for prior in results["prior"].to_numpy().tolist():
-        console.print(describe_prior(prior, float(results["scale"].sel(prior=prior))))
-        console.print(result_table(results, prior))
-    console.print("± is one standard error over the splits; differences are paired by split; s is seconds a run.")
-    early = results["stop_kind"].to_numpy() != "rounds"
-    for reason in np.unique(results["stop_reason"].to_numpy()[early]):
-        console.print(f"Some runs ended early and keep their last accuracy: {reason}")
-    console.print(f"\n[bold]{verdict(results)}[/bold]\n")
-    said = [(prior, str(results[SAFE].sel(prior=prior).item())) for prior in results["prior"].to_numpy().tolist()]
-    if any(safe for _, safe in said):
-        console.print("The safe way, choose(), asks the labeled rows of the first split before any other label is seen:")
-        for prior, safe in said:
-            console.print(f"- {prior} prior: {safe}", markup=False)
-        console.print()
+def audit_table(audit: Audit) -> Table:
+    """PPP by either approximation and exactly."""
+    table = _table("PPP by", "its choice", "log PPP lost by it", "τ with exact ranking", "k-hat")
+    for name, way in WAYS.items():
+        found = audit.agreement.sel(criterion=name)
+        lost = plus_minus(float(found["regret"]), float(found["regret_mcse"]))
+        tau, k_hat = float(found["tau"]), plus_minus(float(found["pareto_k"]), float(found["pareto_k_mcse"]))
+        table.add_row(way, f"row {int(found['choice'])}", lost, f"{tau:.3f}", k_hat)
+    exact = audit.candidates["log_ppp"]
+    table.add_row("exact", f"row {int(exact['candidate'][int(np.nanargmax(exact))])}", "0", "1", "")
+    return table
 
 
-def _with_error(value: Estimate, form: str = ".3f") -> str:
-    error = "n/a" if np.isnan(value.error) else f"{value.error:.3f}"
-    return f"{value.mean:{form}} ± {error}"
+def say_audit(audit: Audit) -> str:
+    """What the columns are, and what was not reliable."""
+    range_ = float(audit.agreement.attrs["range"])
+    doubts = "" if audit.reliable else f" The exact values are not reliable: {'; '.join(audit.reasons)}."
+    return (
+        f"Exact log PPP spans {range_:.2g} nats over the pool. k-hat above 0.7: the posterior is far from the Gaussian that "
+        f"was taken for it.{doubts}"
+    )
 
 
-def _cell(difference: Estimate | None) -> str:
-    """A paired difference, empty where there is none."""
-    return "" if difference is None else _with_error(difference, "+.3f")
+def run_table(outcomes: xr.Dataset) -> Table:
+    """Both ways against the supervised model."""
+    table = _table("against the supervised model", "accuracy (points)", "log score (nats)")
+    for way in (TO_THE_END, SAFE):
+        accuracy, log_score = (_final(outcomes, way, measure) for measure in ("accuracy", "log_score"))
+        table.add_row(way, _with_error(accuracy, _POINTS, 1), _with_error(log_score, 1.0, 2))
+    return table
 
 
-def _pairs(pairs: Sequence[tuple[str, str]]) -> str:
-    return ", ".join(f"{criterion} ({prior} prior)" for prior, criterion in pairs)
+def say_runs(outcomes: xr.Dataset, setting: Setting) -> str:
+    """Over how many splits, and what a run invents."""
+    n, invented = outcomes.sizes["split"], _final(outcomes, TO_THE_END, "invented_information")
+    return (
+        f"Means {'± standard errors ' if n > 1 else ''}over {n} random split{'s' if n > 1 else ''}, which share rows. "
+        f"The run labels all {setting.n_unlabeled} rows of the pool by itself, {setting.batch_size} a round, and is surer in "
+        f"the end by {invented.mean:.1f} nats that no label told. The safe choice kept the supervised model in "
+        f"{n_kept(outcomes)}."
+    )
+
+
+def say_verdict(answer: PoolAnswer, audit: Audit, outcomes: xr.Dataset) -> str:
+    """All three answers in plain sentences."""
+    nothing = "the pool can tell this model nothing" if not answer.regression.informative else "the pool can inform this model"
+    return f"Here {nothing}. {_use(audit)} {_gain(outcomes)}"
+
+
+def _use(audit: Audit) -> str:
+    """Which approximation to score by."""
+    if not audit.reliable:
+        return "How good the scores are is not known, since the exact values are not reliable."
+    range_ = float(audit.agreement.attrs["range"])
+    lost = {name: float(audit.agreement["regret"].sel(criterion=name)) / range_ for name in WAYS}
+    proven = {name: float(audit.agreement["regret_proven"].sel(criterion=name)) > 0 for name in WAYS}
+    bad = [name for name in WAYS if proven[name] and lost[name] > _SMALL_LOSS]
+    if not bad:
+        return "Scores by Laplace's method and by EP choose well."
+    how = " and ".join(f"by {_IN_WORDS[name]} loses {percent(lost[name])}" for name in bad)
+    rest = [_IN_WORDS[name] for name in WAYS if name not in bad]
+    instead = f"score by {rest[0]}, whose choice loses next to nothing" if rest else "only exact values will do"
+    return f"The choice {how} of the range of log PPP: {instead}."
+
+
+def _gain(outcomes: xr.Dataset) -> str:
+    """Whether to run to the end."""
+    n, kept = outcomes.sizes["split"], n_kept(outcomes)
+    if n < 2:
+        return "One split has no standard error, so whether a run helps is unknown. Use --seeds 3 or more."
+    bound = bonferroni(n, 2)
+    accuracy, log_score = (_final(outcomes, TO_THE_END, measure) for measure in ("accuracy", "log_score"))
+    signs = accuracy.beyond(bound), log_score.beyond(bound)
+    what = (
+        "helps"
+        if min(signs) >= 0 < max(signs)
+        else "does harm"
+        if max(signs) <= 0 > min(signs)
+        else "gains nothing beyond chance"
+    )
+    safe = _final(outcomes, SAFE, "accuracy")
+    saved = "loses nothing" if kept == n else f"changes accuracy by {_with_error(safe, _POINTS, 1)} points"
+    return (
+        f"A run to the end {what}: accuracy {_with_error(accuracy, _POINTS, 1)} points, log score "
+        f"{_with_error(log_score, 1.0, 2)} nats. choose() {saved}: it keeps the supervised model in {kept} of {n} splits."
+    )
+
+
+def _final(outcomes: xr.Dataset, way: str, measure: str) -> Estimate:
+    return estimate(changes(outcomes, way, measure)[:, -1])
+
+
+def _with_error(value: Estimate, factor: float, digits: int) -> str:
+    """With its sign, and its standard error where there is one."""
+    mean = round(factor * value.mean, digits) + 0.0
+    shown = f"{mean:+.{digits}f}".replace("-", "−") if mean else "0"
+    return shown if np.isnan(value.error) or value.error == 0 else f"{shown} ± {factor * value.error:.{digits}f}"
+
+
+def _table(first: str, *others: str) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column(first)
+    for heading in others:
+        table.add_column(heading, justify="right")
+    return table
