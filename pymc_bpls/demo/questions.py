@@ -40,8 +40,8 @@ def can_the_pool_help(setting: Setting, split: Split) -> PoolAnswer:
 
 
 def are_the_scores_right(setting: Setting, split: Split) -> Audit:
-    """PPP by Laplace's method and by EP beside exact values from 20,000 draws."""
-    return regression(setting, split).audit([BY_LAPLACE, BY_EP], method="psis", draws=5000, random_seed=0)
+    """PPP by Laplace's method and by EP beside exact values from 10,000 draws."""
+    return regression(setting, split).audit([BY_LAPLACE, BY_EP], method="psis", draws=2500, random_seed=0)
 
 
 def does_a_run_help(setting: Setting, splits: Sequence[Split]) -> xr.Dataset:

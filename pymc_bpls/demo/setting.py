@@ -20,7 +20,7 @@ class Setting:
     n_labeled: int = 34
     n_unlabeled: int = 100
     scale: float = 2.5
-    batch_size: int = 5
+    batch_size: int = 10
     seeds: int = 20
 
     @property
