@@ -305,7 +305,11 @@ class BPLS(PseudoLabelSelector):
         check(random_seed=random_seed)
         options = {**({} if nuts_sampler is None else {"nuts_sampler": nuts_sampler}), **sample_kwargs}
         sampling, rng = Sampling(method, draws, tune, chains, options), np.random.default_rng(random_seed)
-        self._refuse_rows_of_lazy_pool(result)
+        if self._lazy is not None and result is not None:
+            raise CriterionError(
+                "result= was trained over a lazy pool, whose rows sample() has none of. Declare the rows that it added with "
+                "their pseudo-labels in the table of another BPLS, and sample that; predict_proba takes the run."
+            )
         trained = read_trained(result, self._problem)
         with working("sample of the final model", progressbar):
             return sample_final(self._scorer, trained, sampling, rng)

@@ -30,6 +30,7 @@ from pymc_bpls.errors import ApproximationError, CriterionError, ModeError, RowE
 from pymc_bpls.lazy.pool import LazyPool
 from pymc_bpls.lazy.run import begin_run, check_run
 from pymc_bpls.lazy.scoring import scores_of_pool
+from pymc_bpls.lazy.trained import class_probabilities_over, label_table_over
 from pymc_bpls.model.data.labels import UNLABELED
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.density import Parameters
@@ -125,7 +126,8 @@ class PseudoLabelSelector(ABC):
         ----------
         rows : array_like or mapping, optional
             Row positions, a mask, or names of the index (a pandas Index always is names); all rows by default. A mapping as for
-            `pool` gives new rows of the model's `pm.Data`.
+            `pool` gives new rows of the model's `pm.Data`. Of a lazy pool rows are fetched by their positions, those of
+            `candidate` in scores; the declared rows by default.
         result : optional
             What was trained: what `self_train`, `resume`, `sample` or `marginalize` returned, read back from a file too; of
             replicates, the mean over all. By default the labeled rows alone.
@@ -158,8 +160,9 @@ class PseudoLabelSelector(ABC):
         >>> pls.predict_proba({"x": [0.5, -4.0]}, result=run).sel({"class": 1}).values.round(2)
         array([0.63, 0.01])
         """
-        self._refuse_rows_of_lazy_pool(result)
         with working("probabilities", False):
+            if self._lazy is not None:
+                return class_probabilities_over(self._lazy, self._scorer, read_trained(result, self._problem), rows, by)
             return class_probabilities(self._scorer, read_each(result, self._problem), rows, by)
 
     def predict(self, rows: Any = None, *, result: Any = None, by: str | None = None) -> xr.DataArray:
@@ -187,13 +190,14 @@ class PseudoLabelSelector(ABC):
         Returns
         -------
         pandas.DataFrame
-            By the user's index: `class`, the label or pseudo-label of rows of D and of labeled rows that were set aside, the
-            most probable class of others; `probability`, that of this class under the model; `origin`, "labeled",
-            "pseudo-labeled", "unlabeled" (a candidate that was left), "set aside" (by a stop rule) or "held out"; and `round`,
-            in which the row got its pseudo-label.
+            By the user's index (of a lazy pool by position: the declared rows, and those that the run added): `class`, the
+            label or pseudo-label of rows of D and of labeled rows that were set aside, the most probable class of others;
+            `probability`, that of this class under the model; `origin`, "labeled", "pseudo-labeled", "unlabeled" (a candidate
+            that was left), "set aside" (by a stop rule) or "held out"; and `round`, in which the row got its pseudo-label.
         """
-        self._refuse_rows_of_lazy_pool(result)
         with working("labels", False):
+            if self._lazy is not None:
+                return label_table_over(self._lazy, self._scorer, read_trained(result, self._problem))
             return label_table(self._scorer, read_trained(result, self._problem))
 
     def score(
@@ -956,14 +960,6 @@ class PseudoLabelSelector(ABC):
         hiding._scorer = self._scorer.with_table(replace(table.without(rows), codes=codes))
         hiding._problem = hiding._scorer.problem
         return hiding
-
-    def _refuse_rows_of_lazy_pool(self, result: Any) -> None:
-        """Say that rows of D are not at hand."""
-        if self._lazy is not None and result is not None:
-            raise CriterionError(
-                "Rows of a lazy pool are not kept after a run, and predictions by it need them. Give the rows that it added "
-                "as the pool of another BPLS, and train that."
-            )
 
     def needs_rows_in_memory(self) -> None:
         """Refuse a lazy pool, where all of its rows are needed at once."""

@@ -315,6 +315,25 @@ def test_a_run_is_gone_on_with_from_its_file(lazy, tmp_path):
     np.testing.assert_allclose(longer["curve"].log_evidence, whole["curve"].log_evidence, rtol=1e-12)
 
 
+def test_a_run_predicts_what_the_run_in_memory_predicts(in_memory, lazy, data):
+    X, group, _ = data
+    new = {"X": X[-7:] + 0.5, "g": group[-7:]}
+    runs = [pls.self_train("probability", batch_size=4, rounds=2, **QUIET) for pls in (in_memory, lazy)]
+    for rows in (new, [3, N + 450, N + 2, *runs[1]["history"].candidate.values[:3]]):
+        for by in ("mode", "gaussian"):
+            one, two = (pls.predict_proba(rows, result=run, by=by) for pls, run in zip((in_memory, lazy), runs, strict=True))
+            np.testing.assert_allclose(two, one, rtol=0, atol=1e-9)
+            assert two.row.values.tolist() == one.row.values.tolist()
+        assert (lazy.predict(rows, result=runs[1]) == in_memory.predict(rows, result=runs[0])).all()
+    np.testing.assert_allclose(lazy.predict_proba([N + 5]), in_memory.predict_proba([N + 5]), rtol=0, atol=1e-12)
+    one, two = (pls.labels(run) for pls, run in zip((in_memory, lazy), runs, strict=True))
+    assert two.index.tolist() == [*range(N), *sorted(runs[1]["history"].candidate.values)]
+    same = one.loc[two.index]
+    assert two["class"].tolist() == same["class"].tolist() and two.origin.tolist() == same.origin.tolist()
+    assert two["round"].fillna(0).tolist() == same["round"].fillna(0).tolist()
+    np.testing.assert_allclose(two.probability, same.probability, rtol=0, atol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("ask", "says"),
     [
@@ -331,7 +350,7 @@ def test_a_run_is_gone_on_with_from_its_file(lazy, tmp_path):
         (lambda pls: pls.self_train("ibpls"), "refits the model for each row"),
         (lambda pls: pls.self_train("probability", choose=True), "all of its rows at once"),
         (lambda pls: pls.accept(), "all of its rows at once"),
-        (lambda pls: pls.predict(result=pls.self_train("probability", rounds=1, **QUIET)), "not kept after a run"),
+        (lambda pls: pls.sample(pls.self_train("probability", rounds=1, **QUIET)), "predict_proba takes the run"),
     ],
 )
 def test_what_needs_all_rows_at_once_is_refused(lazy, ask, says):

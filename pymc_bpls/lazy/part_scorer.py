@@ -28,7 +28,7 @@ from pymc_bpls.errors import CriterionError
 from pymc_bpls.lazy.best import Best
 from pymc_bpls.lazy.code import Code
 from pymc_bpls.lazy.parts import Part
-from pymc_bpls.lazy.rows import check_groups, check_leaves, read_rows
+from pymc_bpls.lazy.rows import Container, check_groups, check_leaves, read_rows
 from pymc_bpls.lazy.statistics import Statistics
 from pymc_bpls.lazy.stores import Store
 from pymc_bpls.rules.label_rules import LabelRule, read_options
@@ -158,7 +158,7 @@ def _reply(scorer: PoolScorer, part: Part, found: Sequence[_Scored]) -> Reply:
 class Chosen:
     """Which rows of each partition, by its number, are wanted, by their places in it."""
 
-    code: Code
+    containers: Sequence[Container]
     rows: Mapping[int, np.ndarray]
 
 
@@ -166,7 +166,7 @@ def read_chosen(chosen: Chosen, part: Part) -> dict[str, np.ndarray]:
     """The rows of a partition that are wanted."""
     with as_worker():
         rows = chosen.rows[part.number]
-        return {name: values[rows] for name, values in read_rows(part, chosen.code.containers).items()}
+        return {name: values[rows] for name, values in read_rows(part, chosen.containers).items()}
 
 
 class _Scored(NamedTuple):

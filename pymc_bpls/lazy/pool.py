@@ -17,6 +17,7 @@ from pymc_bpls.lazy.exporting import code_of
 from pymc_bpls.lazy.part_scorer import Chosen, read_chosen
 from pymc_bpls.lazy.passes import over_parts
 from pymc_bpls.lazy.row_graph import containers_of
+from pymc_bpls.lazy.rows import Container
 from pymc_bpls.model.data.index import RowNames
 from pymc_bpls.model.data.table import Table, check_pool_names
 from pymc_bpls.model.problem import Problem
@@ -40,6 +41,7 @@ class LazyPool:
 
     partitions: Partitions
     problem: Problem
+    containers: tuple[Container, ...]
     codes: dict[Any, Code] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -59,7 +61,7 @@ class LazyPool:
         containers = containers_of(problem)
         names = names_in(pool, containers)
         check_pool_names(problem.model, names, problem.label, problem.log_lik, problem.source.n_rows)
-        return cls(read_partitions(pool, containers), problem)
+        return cls(read_partitions(pool, containers), problem, containers)
 
     @property
     def table(self) -> Table:
@@ -92,13 +94,13 @@ class LazyPool:
         """Whether its rows are worth a table of averages."""
         return self.partitions.n_rows >= FEWEST_BY_TABLE
 
-    def rows(self, numbers: np.ndarray, code: Code, executor: Executor | None) -> dict[str, np.ndarray]:
+    def rows(self, numbers: np.ndarray, executor: Executor | None) -> dict[str, np.ndarray]:
         """Some rows by their numbers, in that order, read by the workers."""
         unique, places = np.unique(numbers, return_inverse=True)
         wanted = self.partitions.of_rows(unique)
-        some = Chosen(code, wanted)
+        some = Chosen(self.containers, wanted)
         read = list(over_parts(read_chosen, some, self.partitions.parts(list(wanted)), executor))
         return {
             each.name: np.concatenate([np.empty((0, *each.shape), each.dtype), *(rows[each.name] for rows in read)])[places]
-            for each in code.containers
+            for each in self.containers
         }

@@ -48,7 +48,7 @@ class LazyRun(Run):
         chosen = numbers[:size]
         if not len(chosen):
             return 0
-        joined = self.joined.join(chosen, pool.rows(chosen, pool.code(fit), self.executor))
+        joined = self.joined.join(chosen, pool.rows(chosen, self.executor))
         places = pool.first_candidate + joined.n_test + len(self.joined.numbers) + np.arange(len(numbers))
         scores = replace(scores, candidates=places)
         self.joined, self.scorer, self.candidates = joined, joined.scorer, places
@@ -118,8 +118,7 @@ def begin_run(run: Run, pool: LazyPool, base: Any, test: Any, executor: Executor
     joined = JoinedRows.begin(pool, base, rows if isinstance(rows, Mapping) else None)
     added = np.array([step["candidate"] for step in run.history.steps], dtype=np.int64) - pool.first_candidate
     if len(added):
-        fit = base.fit(pool.problem.labeled)
-        joined = joined.join(added, pool.rows(added, pool.code(fit), executor))
+        joined = joined.join(added, pool.rows(added, executor))
     return LazyRun(
         joined.scorer,
         without_refits(run.settings),

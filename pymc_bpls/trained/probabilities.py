@@ -30,9 +30,16 @@ def class_probabilities(scorer: Scorer, replicates: Sequence[Trained], rows: Any
     CriterionError
         `by` is unknown, or the result holds no draws.
     """
+    scorer, positions, coords = _locate(scorer, rows)
+    return probabilities_at(scorer, replicates, positions, coords, by)
+
+
+def probabilities_at(
+    scorer: Scorer, replicates: Sequence[Trained], positions: np.ndarray, coords: dict[str, Any], by: str | None
+) -> xr.DataArray:
+    """The same of rows by their positions in the scorer's table, over (row, class) with these `coords` of rows."""
     if by not in (None, MODE, GAUSSIAN, DRAWS):
         raise CriterionError(f'by="{by}" is unknown. Use "{MODE}", "{GAUSSIAN}" or "{DRAWS}".')
-    scorer, positions, coords = _locate(scorer, rows)
     p = np.mean([_probabilities(scorer, trained, positions, by) for trained in replicates], axis=0)
     return xr.DataArray(p, dims=("row", "class"), coords={**coords, "class": scorer.problem.classes.names})
 
@@ -57,11 +64,16 @@ def _locate(scorer: Scorer, rows: Any) -> tuple[Scorer, np.ndarray, dict[str, An
     problem = scorer.problem
     if isinstance(rows, Mapping):
         scorer, positions = scorer.with_rows(rows)
-        frames = [each for each in rows.values() if isinstance(each, pd.DataFrame | pd.Series)]
-        names = RowNames(frames[-1].index).coords("row") if frames else {}
-        return scorer, positions, {"row": np.arange(len(positions)), **names}
-    positions = np.arange(problem.source.n_rows) if rows is None else problem.positions(rows, "rows=")
+        return scorer, positions, coords_of_new(rows, len(positions))
+    positions = np.arange(len(problem.table.codes)) if rows is None else problem.positions(rows, "rows=")
     return scorer, positions, {"row": positions, **problem.table.names.coords("row", positions)}
+
+
+def coords_of_new(rows: Mapping[str, Any], n: int) -> dict[str, Any]:
+    """Coords over `row` of n new rows: their numbers, and the index of a frame among them."""
+    frames = [each for each in rows.values() if isinstance(each, pd.DataFrame | pd.Series)]
+    names = RowNames(frames[-1].index).coords("row") if frames else {}
+    return {"row": np.arange(n), **names}
 
 
 def _probabilities(scorer: Scorer, trained: Trained, positions: np.ndarray, by: str | None) -> np.ndarray:
