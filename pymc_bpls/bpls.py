@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,18 +16,20 @@ from pymc_bpls.acceptance.accept import accept
 from pymc_bpls.arguments import check
 from pymc_bpls.bambi import from_bambi, is_bambi
 from pymc_bpls.compute.compiler import Compiler
+from pymc_bpls.compute.executors import Executor
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.laplace_fit import LaplaceFit, as_fit
 from pymc_bpls.errors import CriterionError, ModelError, warn
 from pymc_bpls.lazy.containers import is_lazy
 from pymc_bpls.lazy.pool import LazyPool
+from pymc_bpls.lazy.sums import PoolSums
 from pymc_bpls.model.data.index import is_list_of_rows
 from pymc_bpls.model.data.table import check_classes
 from pymc_bpls.model.prior_sets import Variant
 from pymc_bpls.model.problem import declare
 from pymc_bpls.montecarlo.other_modes import NOT_LOOKED_FOR, Search, find_modes
-from pymc_bpls.pool.information import Information, find_information
-from pymc_bpls.pool.marginalize import marginalize
+from pymc_bpls.pool.information import Information, find_information, summed_information
+from pymc_bpls.pool.marginalize import Summed, marginalize
 from pymc_bpls.pool.posterior import FITS
 from pymc_bpls.scoring.engines import EngineForEachD, OneEngine
 from pymc_bpls.scoring.fitted import ModelFit
@@ -314,7 +317,7 @@ class BPLS(PseudoLabelSelector):
         with working("sample of the final model", progressbar):
             return sample_final(self._scorer, trained, sampling, rng)
 
-    def information(self, *, progressbar: bool = True) -> Information:
+    def information(self, *, executor: Executor | None = None, progressbar: bool = True) -> Information:
         """Whether the candidates, without their labels, can tell this model anything, and how much.
 
         A model of y given x learns nothing from them, whatever is trained on pseudo-labels. A class-conditional model, whose
@@ -322,6 +325,8 @@ class BPLS(PseudoLabelSelector):
 
         Parameters
         ----------
+        executor : optional
+            Of a lazy pool, as in `score`: it is passed over once.
         progressbar : bool, default True
             As in `fit`.
 
@@ -351,9 +356,22 @@ class BPLS(PseudoLabelSelector):
         >>> found.informative, round(found.equivalent_labels, 1)
         (True, 3.0)
         """
-        self._needs_candidates()
+        check(executor=executor)
+        summed = self._sums_over_pool(executor)
         with working("information of the pool", progressbar):
-            return find_information(self._problem, self._scorer.fit(self._problem.labeled, centre_of="vi"))
+            fit = self._scorer.fit(self._problem.labeled, centre_of="vi")
+            if summed is not None:
+                return summed_information(self._problem, fit, summed(fit, 1.0))
+            return find_information(self._problem, fit)
+
+    def _sums_over_pool(self, executor: Executor | None) -> Summed | None:
+        """What sums over the rows of a lazy pool; None where there are candidates in memory."""
+        if self._lazy is not None:
+            return partial(PoolSums, self._lazy, executor, {})
+        if executor is not None:
+            raise CriterionError("executor= runs passes over a lazy pool, and this pool is in memory. Leave it out.")
+        self._needs_candidates()
+        return None
 
     def accept(
         self,
@@ -435,6 +453,11 @@ class BPLS(PseudoLabelSelector):
         'Of 40 labeled rows, none predicted by its own label, 32 (80%) are predicted right, with a mean '
         """
         check(alpha=alpha, by=by, per_class=per_class, random_seed=random_seed)
+        if self._lazy is not None:
+            raise CriterionError(
+                "accept() orders the p-values of all rows, and the pool is lazy. Give a random part of its rows as the pool of "
+                "another BPLS; the best by a score are unlike the labeled rows, so that the bound would not hold for them."
+            )
         self._needs_candidates()
         with working("labels to accept", progressbar):
             return accept(self._scorer, alpha, by, per_class=per_class, rng=np.random.default_rng(random_seed))
@@ -449,6 +472,7 @@ class BPLS(PseudoLabelSelector):
         tune: int = 1000,
         chains: int = 4,
         nuts_sampler: str | None = None,
+        executor: Executor | None = None,
         random_seed: int | np.random.Generator | None = None,
         progressbar: bool = True,
     ) -> xr.DataTree:
@@ -469,6 +493,9 @@ class BPLS(PseudoLabelSelector):
             As in `self_train`; test rows of the table are not part of the pool.
         draws, tune, chains, nuts_sampler
             As in `pm.sample`, for "nuts"; importance sampling takes `chains · draws` in all, always the same ones.
+        executor : optional
+            Of a lazy pool, as in `score`. It is passed over for each derivative of the density, some hundred times, and for the
+            draws, and "laplace" is the only approximation.
         random_seed : int or numpy Generator, optional
             For "nuts".
         progressbar : bool, default True
@@ -476,9 +503,10 @@ class BPLS(PseudoLabelSelector):
         Returns
         -------
         xarray.DataTree
-            `/labels` over (`candidate`, `class`): `probability`, its posterior standard deviation and (of weighted draws)
-            Monte Carlo error, and the most probable `label`; `/final` and `/unconstrained` (the Gaussian's centre, by variable
-            and in θ, with mean and standard deviation by the draws) or, of NUTS, `/posterior` and `/sample_stats`; draws of θ,
+            `/labels` over (`candidate`, `class`), but not of a lazy pool: `probability`, its posterior standard deviation and
+            (of weighted draws) Monte Carlo error, and the most probable `label`; `/final` and `/unconstrained` (the Gaussian's
+            centre, by variable and in θ, with mean and standard deviation by the draws) or, of NUTS, `/posterior` and
+            `/sample_stats`; draws of θ,
             by which `predict_proba` takes the result; `/modes`, all that were found, with their shares of the mass by
             Laplace's method; with test rows `/curve` over `n_pseudo`, as a run's: the supervised model, by the same
             approximation, at 0 and this one; and `/test`. attrs: `verdict`, `modes` (their number), `mode_share`, `reliable`,
@@ -520,10 +548,15 @@ class BPLS(PseudoLabelSelector):
         >>> found["final"].shift.item() < 1.42, found["labels"].label.values
         (True, array([0, 1, 1, 0]))
         """
-        check(weight=weight, draws=draws, tune=tune, chains=chains, random_seed=random_seed)
+        check(weight=weight, draws=draws, tune=tune, chains=chains, random_seed=random_seed, executor=executor)
         if approximation not in FITS:
             raise CriterionError(f'approximation="{approximation}" is unknown. Use one of {", ".join(map(repr, FITS))}.')
-        self._needs_candidates()
+        summed = self._sums_over_pool(executor)
+        if summed is not None and approximation != "laplace":
+            raise CriterionError(
+                f'approximation="{approximation}" needs all rows at once, and the pool is lazy. Use "laplace", which sums over '
+                "its rows."
+            )
         seed = int(np.random.default_rng(random_seed).integers(2**31))
         options: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "random_seed": seed}
         if nuts_sampler is not None:
@@ -531,7 +564,7 @@ class BPLS(PseudoLabelSelector):
         with working("labels integrated out", progressbar):
             scorer, test_set = read_test(test, self._scorer)
             assert isinstance(scorer, ModelScorer)
-            return marginalize(scorer, weight, approximation, test_set, options)
+            return marginalize(scorer, weight, approximation, test_set, options, summed)
 
 
 def _find_model(model: Any) -> pm.Model:

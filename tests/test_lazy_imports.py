@@ -11,6 +11,8 @@ import pymc_bpls
 import pymc_bpls.approximations.predictive
 import pymc_bpls.scoring.criteria
 import pymc_bpls.lazy.part_scorer
+import pymc_bpls.lazy.part_sums
+import pymc_bpls.pool.scores
 print(sorted({"pymc", "pytensor", "arviz", "matplotlib"} & set(sys.modules)))
 """
 

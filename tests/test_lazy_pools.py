@@ -345,11 +345,11 @@ def test_a_run_predicts_what_the_run_in_memory_predicts(in_memory, lazy, data):
         (lambda pls: pls.score("ppp", top=0), "top=0"),
         (lambda pls: pls.exact("ppp"), "all of its rows at once"),
         (lambda pls: pls.audit(), "all of its rows at once"),
-        (lambda pls: pls.information(), "all of its rows at once"),
+        (lambda pls: pls.marginalize(approximation="nuts"), 'Use "laplace", which sums over'),
         (lambda pls: pls.self_train("probability", class_balance="labeled"), "class_balance="),
         (lambda pls: pls.self_train("ibpls"), "refits the model for each row"),
         (lambda pls: pls.self_train("probability", choose=True), "all of its rows at once"),
-        (lambda pls: pls.accept(), "all of its rows at once"),
+        (lambda pls: pls.accept(), "a random part of its rows"),
         (lambda pls: pls.sample(pls.self_train("probability", rounds=1, **QUIET)), "predict_proba takes the run"),
     ],
 )
@@ -383,6 +383,33 @@ def test_pools_that_do_not_fit_the_model_are_refused(data, in_memory):
         pm.Bernoulli("label", logit_p=X[:N] @ pm.Normal("b", 0, 1, shape=Q), observed=y[:N])
     with pytest.raises(bpls.RowError):
         bpls.BPLS(without_data, pool={"X": rows})
+
+
+@pytest.mark.slow
+def test_labels_are_integrated_out_as_in_memory(data):
+    X, _, y = data
+    X = X[: N + 250] + 1.2 * (2 * y[: N + 250, None] - 1)
+    with pm.Model() as model:
+        mean, label = pm.Normal("mean", 0, 2, shape=(2, Q)), pm.Bernoulli("label", 0.4, observed=y[:N])
+        pm.Normal("features", mean[label], 1.0, observed=pm.Data("X", X[:N]))
+    pools = {"X": X[N:]}, {"X": da.from_array(X[N:], chunks=((0, 90, 160), Q))}
+    held, lazy = (bpls.BPLS(model, target="label", pool=pool) for pool in pools)
+    one, two = held.information(), lazy.information(executor=Elsewhere())
+    assert two.verdict == one.verdict and two.nats == pytest.approx(one.nats, rel=1e-12)
+    how = {"weight": 0.7, "draws": 100, "test": ({"X": X[:20]}, y[:20]), **QUIET}
+    one, two = held.marginalize(**how), lazy.marginalize(executor=Elsewhere(), **how)
+    assert two.attrs["verdict"] == one.attrs["verdict"] and two.attrs["n_pool"] == 250
+    for name in ("unconstrained", "modes", "unconstrained_posterior"):
+        xr.testing.assert_allclose(two[name].to_dataset(), one[name].to_dataset(), rtol=1e-9, atol=1e-9)
+    assert two.attrs["log_z"] == pytest.approx(one.attrs["log_z"], rel=1e-12)
+    for rows in ({"X": X[-5:]}, [3, N + 7, N + 200]):
+        p = [pls.predict_proba(rows, result=result) for pls, result in ((held, one), (lazy, two))]
+        np.testing.assert_allclose(p[1], p[0], rtol=0, atol=1e-9)
+
+
+def test_a_model_of_labels_given_features_learns_nothing_from_a_lazy_pool(lazy, in_memory):
+    assert lazy.information().verdict == in_memory.information().verdict
+    assert not lazy.information().informative
 
 
 @pytest.mark.slow

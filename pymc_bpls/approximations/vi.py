@@ -29,9 +29,10 @@ from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.engine.newton import kernels
 from pymc_bpls.engine.newton.batched_newton import Function
+from pymc_bpls.engine.newton.marginals import weighted_marginal
 from pymc_bpls.engine.priors.gaussian_priors import GaussianPrior
 from pymc_bpls.engine.rows.affine_rows import Block
-from pymc_bpls.engine.rows.marginal_rows import MarginalRows, weighted_marginal
+from pymc_bpls.engine.rows.marginal_rows import Marginal
 from pymc_bpls.engine.rows.reduced_rows import Coordinates, ReducedRows
 from pymc_bpls.engine.rows.separable_priors import SeparablePrior
 from pymc_bpls.errors import ApproximationError
@@ -262,7 +263,7 @@ def _expectations(engine: Engine, labeled: Labeled, k: int, draws: Draws) -> Exp
     of_labeled = _expectations_of_labeled(engine, labeled, k, draws)
     if engine.marginal is None:
         return of_labeled
-    of_pool = _by_autodiff_of_marginal(engine.marginal, draws)
+    of_pool = _by_autodiff_of_marginal(engine.marginal, engine.density.dimension, draws)
     return lambda at: of_labeled(at) + of_pool(at)
 
 
@@ -404,9 +405,8 @@ def _by_autodiff(engine: Engine, parts: Sequence[Rows], draws: Draws) -> Expect:
     return expect
 
 
-def _by_autodiff_of_marginal(marginal: MarginalRows, draws: Draws) -> Expect:
+def _by_autodiff_of_marginal(marginal: Marginal, q: int, draws: Draws) -> Expect:
     """The same of rows whose labels are integrated out."""
-    q = marginal.density.dimension
     z = draws.of_theta(q).reshape(-1, _DRAWS_AT_ONCE, q)
 
     def expect(at: Moments) -> Expectations:

@@ -23,7 +23,7 @@ from pymc_bpls.engine.newton import kernels
 from pymc_bpls.engine.row_engine import RowEngine
 from pymc_bpls.engine.rows.conditional_rows import ConditionalRows
 from pymc_bpls.engine.rows.far_rows import far_rows
-from pymc_bpls.engine.rows.marginal_rows import MarginalRows
+from pymc_bpls.engine.rows.marginal_rows import Marginal, MarginalRows
 from pymc_bpls.engine.rows.reduced_rows import Coordinates, ReducedRows, RowSpaces
 from pymc_bpls.engine.rows.separable_priors import SeparablePrior, find_separable
 from pymc_bpls.engine.sparse.curvature import SparseCurvature
@@ -64,8 +64,8 @@ class Engine(RowEngine):
         Runs chunks of refits, and of averages over draws; by default one after the other. It stays in its process.
     route : Route
         Whether Hessians by autodiff can be trusted, found at the first one.
-    pool : Unlabeled, optional
-        Rows whose labels are integrated out: they add Σ_u λ_u g_u to every density.
+    pool : Unlabeled or Marginal, optional
+        Rows whose labels are integrated out, of the table or elsewhere: they add Σ_u λ_u g_u to every density.
     sparse : bool, optional
         Whether curvatures are kept by what is not zero of them; by default where there are many parameters, of which rows
         touch few.
@@ -74,7 +74,7 @@ class Engine(RowEngine):
     chunk_bytes: int = CHUNK_BYTES
     executor: Executor | None = None
     route: Route = field(default_factory=Route)
-    pool: Unlabeled | None = None
+    pool: Unlabeled | Marginal | None = None
     sparse: bool | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -295,11 +295,11 @@ class Engine(RowEngine):
 
         return together
 
-    def _marginal(self, rows: Unlabeled) -> MarginalRows:
-        return MarginalRows(self.density, self.compiler, rows, self.route.apart)
+    def _marginal(self, rows: Unlabeled | Marginal) -> Marginal:
+        return rows if isinstance(rows, Marginal) else MarginalRows(self.density, self.compiler, rows, self.route.apart)
 
     @property
-    def marginal(self) -> MarginalRows | None:
+    def marginal(self) -> Marginal | None:
         """Σ_u λ_u g_u of the pool, where there is one."""
         return None if self.pool is None else self._marginal(self.pool)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from jax import export
 
 from pymc_bpls.approximations import predictive
 from pymc_bpls.approximations.replicates import DRAWS_AT_ONCE, REPLICATES
+from pymc_bpls.compute.compiler import Kernel
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.newton import kernels
 from pymc_bpls.lazy.code import Code, Exported, Predictors
@@ -56,6 +57,17 @@ def code_of(problem: Problem, engine: Engine) -> Code:
             groups=inputs.groups,
             start=density.start,
         )
+
+
+def exported_over_rows(engine: Engine, kernel: Kernel, arrays: Sequence[Any], static: Mapping[str, Any]) -> Exported | None:
+    """`kernel(structure, weights, rows, *arrays, **static)` for any number of rows, or None where JAX does not export it."""
+    n = export.symbolic_shape("n")[0]
+    rows = tuple(_array((n, *values.shape[1:]), values.dtype) for values in engine.density.data)
+    others = [_array(np.shape(array), np.asarray(array).dtype) for array in arrays]
+    try:
+        return _export(partial(kernel, engine.density.structure, **static), _array((n,)), rows, *others)
+    except (NotImplementedError, TypeError, ValueError):
+        return None
 
 
 def _array(shape: tuple[Any, ...], dtype: Any = float) -> jax.ShapeDtypeStruct:

@@ -189,7 +189,7 @@ class _BlockScores:
     def of(cls, scorer: PoolScorer, part: Part, start: int, held: Mapping[str, np.ndarray]) -> _BlockScores:
         """From the rows `held` of a partition, those from place `start` on."""
         some = [values[start : start + _ROWS_OF_BLOCK] for values in held.values()]
-        density: Any = PartDensity(scorer.code.functions, _inputs(scorer.code, part, start, some), scorer.code.start)
+        density: Any = PartDensity(scorer.code.functions, row_inputs_of(scorer.code, part, start, some), scorer.code.start)
         engine: Any = RowEngine(density, Compiler(), conditional=scorer.conditional)
         return cls(scorer, part.first + start, PartPredictive(engine, scorer.many, scorer.closer))
 
@@ -259,7 +259,7 @@ class _BlockScores:
         return np.random.Generator(bits)
 
 
-def _inputs(code: Code, part: Part, start: int, held: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+def row_inputs_of(code: Code, part: Part, start: int, held: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
     """The row inputs of rows of a partition, the place of each row first, checked; `held` are their containers."""
     n = len(held[0])
 

@@ -21,10 +21,7 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -32,11 +29,11 @@ import xarray as xr
 from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.approximations.predictive import antithetic_draws
 from pymc_bpls.engine.engine import Engine
-from pymc_bpls.engine.rows.marginal_rows import MarginalRows
+from pymc_bpls.engine.rows.marginal_rows import Marginal, MarginalRows
 from pymc_bpls.errors import ModelError
 from pymc_bpls.model.data.table import Unlabeled
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.model.structure import Structure
+from pymc_bpls.pool.scores import row_scores, sums_of_scores
 from pymc_bpls.scoring.fitted import ModelFit
 from pymc_bpls.text.summary import Summary
 
@@ -62,8 +59,8 @@ class Information:
     equivalent_labels : float
         How many labeled rows would bring as much; at most the number of candidates.
     rows : xarray.Dataset
-        Over `candidate`: `nats`, what the row brings by itself to first order, ½ tr(Σ_D E[∇g ∇g']), and `nats_with_label`, what
-        it would bring with its label.
+        Over `candidate`, none of a lazy pool: `nats`, what the row brings by itself to first order, ½ tr(Σ_D E[∇g ∇g']), and
+        `nats_with_label`, what it would bring with its label.
     verdict : str
 
     See Also
@@ -108,50 +105,37 @@ def find_information(problem: Problem, fit: ModelFit) -> Information:
     if not problem.class_conditional:
         _check_sums(problem, largest)
         return _told(problem, 0.0, 0.0, 0.0 * of_row, 0.5 * with_label)
+    worth = _worth(information, of_row.sum(), with_label.sum(), len(candidates))
+    return _told(problem, *worth, 0.5 * of_row, 0.5 * with_label)
+
+
+def summed_information(problem: Problem, fit: ModelFit, rows: Marginal) -> Information:
+    """The same of rows that are summed over wherever they are, and of which none is told by itself."""
+    none = np.empty(0)
+    if not problem.class_conditional:
+        return _told(problem, 0.0, 0.0, none, none)
+    q = Gaussian.at_mode(fit.mode).in_theta
+    information, of_rows, with_labels = rows.sums(sums_of_scores, *_draws_of(q))
+    worth = _worth(information, float(of_rows), float(with_labels), len(rows))
+    return _told(problem, *worth, none, none, len(rows))
+
+
+def _worth(information: np.ndarray, of_rows: float, with_labels: float, n: int) -> tuple[float, float]:
+    """Nats and equivalent labels of n rows."""
     nats = 0.5 * float(np.linalg.slogdet(np.eye(len(information)) + information)[1])
-    labels = len(candidates) * of_row.sum() / with_label.sum() if nats > _NOTHING else 0.0
-    return _told(problem, nats, float(labels), 0.5 * of_row, 0.5 * with_label)
+    return nats, float(n * of_rows / with_labels) if nats > _NOTHING else 0.0
+
+
+def _draws_of(q: Gaussian) -> tuple[np.ndarray, np.ndarray]:
+    """Draws (S, q) of a Gaussian and its factor, as the kernels take them."""
+    return q.mean + antithetic_draws(len(q.mean), _DRAWS) @ q.factor.T, q.factor
 
 
 def _scores(engine: Engine, q: Gaussian, positions: np.ndarray) -> tuple[np.ndarray, ...]:
     """L'ĪL with Σ_D = LL', tr(Σ_D E[∇g_u ∇g_u']) and tr(Σ_D E Σ_y p ∇ℓ ∇ℓ') of each row, and its largest |g_u|."""
     rows = MarginalRows(engine.density, engine.compiler, Unlabeled(positions, np.ones(len(positions))))
-    draws = q.mean + antithetic_draws(len(q.mean), _DRAWS) @ q.factor.T
-    information, *of_rows = rows.by_block(row_scores, draws, q.factor)
+    information, *of_rows = rows.by_block(row_scores, *_draws_of(q))
     return (information.sum(axis=0), *(values.ravel()[: len(positions)] for values in of_rows))
-
-
-def row_scores(
-    structure: Structure, weights: jax.Array, rows: Any, draws: jax.Array, factor: jax.Array
-) -> tuple[jax.Array, ...]:
-    """Scores of rows without labels."""
-    codes = jnp.arange(len(structure.class_values))
-
-    def of_row(theta: jax.Array, row: Any) -> tuple[jax.Array, ...]:
-        def log_lik(theta: jax.Array) -> jax.Array:
-            return jax.vmap(structure.log_lik_row, in_axes=(None, 0, None))(theta, codes, row)
-
-        values = log_lik(theta)
-        p = jax.nn.softmax(values)[:, None]
-        slopes = jnp.where(p > 0, jax.jacrev(log_lik)(theta) @ factor, 0.0)
-        return (p * slopes).sum(axis=0), (p * slopes**2).sum(), jnp.abs(jax.nn.logsumexp(values))
-
-    def step(total: Any, theta: jax.Array) -> tuple[Any, None]:
-        scores, with_label, size = jax.vmap(of_row, in_axes=(None, 0))(theta, rows)
-        information, own, labels, largest = total
-        weighted = weights[:, None] * scores
-        total = (
-            information + weighted.T @ scores,
-            own + (scores**2).sum(axis=1),
-            labels + with_label,
-            jnp.maximum(largest, size),
-        )
-        return total, None
-
-    q, n = factor.shape[0], weights.shape[0]
-    zero = jnp.zeros(n)
-    information, own, labels, largest = jax.lax.scan(step, (jnp.zeros((q, q)), zero, zero, zero), draws)[0]
-    return information / len(draws), own / len(draws), labels / len(draws), largest
 
 
 def _check_sums(problem: Problem, largest: np.ndarray) -> None:
@@ -164,20 +148,22 @@ def _check_sums(problem: Problem, largest: np.ndarray) -> None:
         )
 
 
-def _told(problem: Problem, nats: float, labels: float, of_row: np.ndarray, with_label: np.ndarray) -> Information:
+def _told(
+    problem: Problem, nats: float, labels: float, of_row: np.ndarray, with_label: np.ndarray, n: int | None = None
+) -> Information:
+    """Of the table's candidates, or of `n` rows that are elsewhere."""
     candidates = problem.table.candidates
     rows = xr.Dataset(
         {"nats": ("candidate", of_row), "nats_with_label": ("candidate", with_label)},
         coords=problem.coords(candidates, np.zeros(len(candidates), dtype=int)),
     )
-    informative = nats > _NOTHING
-    return Information(informative, nats, labels, rows, _say(problem, informative, nats, labels))
+    informative, m = nats > _NOTHING, len(candidates) if n is None else n
+    return Information(informative, nats, labels, rows, _say(problem, m, informative, nats, labels))
 
 
-def _say(problem: Problem, informative: bool, nats: float, labels: float) -> str:
+def _say(problem: Problem, m: int, informative: bool, nats: float, labels: float) -> str:
     if not problem.class_conditional:
         return CANNOT
-    m = len(problem.table.candidates)
     if not informative:
         return f"The pool tells this model nothing: what it says of the features of {m} rows does not depend on its parameters."
     return (

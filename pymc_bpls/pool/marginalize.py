@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from pymc_bpls.engine.rows.marginal_rows import Marginal
 from pymc_bpls.errors import ModelError, RowError
 from pymc_bpls.model.data.storing import as_tree
-from pymc_bpls.model.data.table import Unlabeled
+from pymc_bpls.model.data.table import Labeled, Unlabeled
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.montecarlo.nuts import named_draws
-from pymc_bpls.pool.information import find_information
+from pymc_bpls.pool.information import find_information, summed_information
 from pymc_bpls.pool.posterior import FITS, Posterior, Target, find_target
 from pymc_bpls.pool.verdict import say_verdict
+from pymc_bpls.scoring.fitted import ModelFit
 from pymc_bpls.scoring.one_model import ModelScorer
 from pymc_bpls.selftraining.held_out import HeldOut
 from pymc_bpls.selftraining.history import won_and_lost
 from pymc_bpls.text.progress import stage
-from pymc_bpls.trained.draws import Probabilities, probabilities_over_draws
+from pymc_bpls.trained.draws import probabilities_over_draws
 from pymc_bpls.trained.result import ROWS, THETA, Trained
 from pymc_bpls.trained.sample import draws_of_theta, rows_of
 
@@ -41,10 +43,20 @@ class Judged:
         return cls(p.argmax(axis=1) == codes, float(log_p.mean()))
 
 
+#: Rows that are summed over wherever they are, each with a weight, for a fit on D.
+Summed = Callable[[ModelFit, float], Marginal]
+
+
 def marginalize(
-    scorer: ModelScorer, weight: float, approximation: str, test: HeldOut | None, options: Mapping[str, Any]
+    scorer: ModelScorer,
+    weight: float,
+    approximation: str,
+    test: HeldOut | None,
+    options: Mapping[str, Any],
+    summed: Summed | None = None,
 ) -> xr.DataTree:
-    """The posterior given D and the candidates that are no test rows, with what it says of them.
+    """The posterior given D and the candidates that are no test rows, with what it says of them; or given rows that are
+    `summed` over, of which nothing is said one by one.
 
     `scorer` is on the table with the test rows; `options` are those of `pm.sample`.
 
@@ -63,17 +75,21 @@ def marginalize(
         )
     table = problem.table if test is None else problem.table.without(test.positions)
     labeled, candidates = problem.labeled, table.candidates
-    if not len(candidates):
+    if not len(candidates) and summed is None:
         raise RowError("test= names every candidate, so that no row is left to integrate out. Leave some of them in the pool.")
     fit = scorer.fit(labeled, centre_of="vi")
-    information = find_information(replace(problem, table=table), fit)
+    pool: Unlabeled | Marginal
+    if summed is None:
+        information = find_information(replace(problem, table=table), fit)
+        pool = Unlabeled(candidates, np.full(len(candidates), float(weight)))
+    else:
+        information = summed_information(problem, fit, summed(fit, 1.0))
+        pool = summed(fit, float(weight))
     # g_u = 0 up to rounding in a model of y given x, as `find_information` has checked
-    pool = Unlabeled(candidates, np.full(len(candidates), float(weight))) if problem.class_conditional else None
-    engine = replace(fit.engine, pool=pool)
+    engine = replace(fit.engine, pool=pool if problem.class_conditional else None)
     target = find_target(problem, engine, labeled, fit.mode)
     posterior = FITS[approximation](target, options)
-    with stage("probabilities of the pool"):
-        p = probabilities_over_draws(scorer, labeled, posterior.flat, candidates, posterior.log_weights)
+    labels = {} if summed is not None else {"/labels": _labels(scorer, labeled, candidates, posterior)}
     judged = None
     if test is not None:
         supervised = FITS[approximation](find_target(problem, fit.engine, labeled, fit.mode), options)
@@ -85,7 +101,7 @@ def marginalize(
     attrs = {
         "approximation": approximation,
         "weight": float(weight),
-        "n_pool": len(candidates),
+        "n_pool": len(pool),
         "modes": len(target.search.modes),
         "mode_share": float(target.search.mass[0]),
         "nats": information.nats,
@@ -98,12 +114,12 @@ def marginalize(
     return as_tree(
         {
             "/": xr.Dataset(attrs={**attrs, **_of_weights(problem, posterior)}),
-            "/labels": _labels(problem, candidates, p, by_weights=posterior.weighted is not None),
+            **labels,
             **_posterior_groups(problem, posterior),
             THETA: draws_of_theta(problem, trained, posterior.theta, posterior.log_weights),
             ROWS: rows_of(problem, trained),
             "/modes": _modes(target),
-            **({} if judged is None or test is None else _test_groups(problem, test, judged, len(candidates))),
+            **({} if judged is None or test is None else _test_groups(problem, test, judged, len(pool))),
         }
     )
 
@@ -120,9 +136,11 @@ def _of_weights(problem: Problem, posterior: Posterior) -> dict[str, Any]:
     return attrs | ({"log_z": posterior.log_z.value, "log_z_error": posterior.log_z.error} if problem.proper else {})
 
 
-def _labels(problem: Problem, candidates: np.ndarray, p: Probabilities, *, by_weights: bool) -> xr.Dataset:
+def _labels(scorer: ModelScorer, labeled: Labeled, candidates: np.ndarray, posterior: Posterior) -> xr.Dataset:
     """Class probabilities of the candidates with their spread and, of weighted draws, error; the most probable class."""
-    names = problem.classes.names
+    problem, names, by_weights = scorer.problem, scorer.problem.classes.names, posterior.weighted is not None
+    with stage("probabilities of the pool"):
+        p = probabilities_over_draws(scorer, labeled, posterior.flat, candidates, posterior.log_weights)
     codes = p.mean.argmax(axis=1)
     coords = {"class": names, **problem.coords(candidates, codes)}
     error = (("candidate", "class"), p.mcse, {"description": "Monte Carlo standard error of the probability"})

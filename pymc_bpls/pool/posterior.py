@@ -25,6 +25,7 @@ from pymc_bpls.approximations import vi
 from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.mode import Mode
+from pymc_bpls.engine.rows.marginal_rows import Marginal
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.montecarlo.bridge import LogRatio
@@ -104,6 +105,7 @@ def by_vi(target: Target, options: Mapping[str, Any]) -> Posterior:
 
 def by_nuts(target: Target, options: Mapping[str, Any]) -> Posterior:
     """Draws of NUTS by `pm.sample(**options)`, which starts around the user's initial point."""
+    assert not isinstance(target.engine.pool, Marginal)
     run = sample(target.problem, target.labeled, 1, pool=target.engine.pool, **options)
     draws = Weighted(run.flat, np.zeros(len(run.flat)), len(run.theta), None)
     return Posterior(run.theta, [*run.reasons, *missed_modes(target.search, draws)], sample_stats=run.sample_stats)

@@ -5,33 +5,37 @@ Sums over many rows are taken block by block, so that neither values nor derivat
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from pymc_bpls.compute.chunks import map_rows, piece_length
 from pymc_bpls.compute.compiler import Compiler, Kernel
-from pymc_bpls.engine.newton import kernels
-from pymc_bpls.engine.newton.batched_newton import Function, with_derivatives
+from pymc_bpls.engine.newton.marginals import marginal_derivatives, marginal_values
 from pymc_bpls.model.data.table import Unlabeled
 from pymc_bpls.model.density import Density
-from pymc_bpls.model.structure import Structure
 
 _FEWEST, _MOST = 8, 1024
-_THETAS_AT_ONCE = 64
 
 
-@dataclass(frozen=True)
-class MarginalRows:
-    """Σ_u w_u g_u of some rows of a table; `apart` takes Hessians column by column."""
+class Marginal(ABC):
+    """Σ_u w_u g_u of some rows, wherever they are."""
 
-    density: Density
-    compiler: Compiler
-    rows: Unlabeled
-    apart: bool = False
+    @property
+    @abstractmethod
+    def apart(self) -> bool:
+        """Whether Hessians are taken column by column."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many rows."""
+
+    @abstractmethod
+    def sums(self, kernel: Kernel, *arrays: Any, **static: Any) -> Any:
+        """`kernel(structure, weights, rows, *arrays, **static)`, added up over blocks of rows."""
 
     def derivatives(self, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """Its value, gradient (q,) and curvature, minus the Hessian, (q, q) at θ (q,)."""
@@ -41,6 +45,24 @@ class MarginalRows:
     def values(self, theta: np.ndarray) -> np.ndarray:
         """Its value at each θ of (S, q): shape (S,)."""
         return self.sums(marginal_values, theta)
+
+
+@dataclass(frozen=True)
+class MarginalRows(Marginal):
+    """That of some rows of a table; `by_columns` is how Hessians are taken."""
+
+    density: Density
+    compiler: Compiler
+    rows: Unlabeled
+    by_columns: bool = False
+
+    @property
+    def apart(self) -> bool:
+        """As they are."""
+        return self.by_columns
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     def sums(self, kernel: Kernel, *arrays: Any, **static: Any) -> Any:
         """`kernel(structure, weights, rows, *arrays, **static)` of one block of rows after the other, added up."""
@@ -63,23 +85,3 @@ class MarginalRows:
             return jax.tree.map(lambda *values: np.stack(values), *parts)
 
         return map_rows(some, len(padded), (1, 1))
-
-
-def weighted_marginal(structure: Structure, weights: jax.Array, rows: Any) -> Function:
-    """Σ_u w_u g_u as a function of θ with its derivatives; for kernels, none itself."""
-    return with_derivatives(lambda theta: weights @ structure.log_marginal(theta, rows))
-
-
-def marginal_derivatives(
-    structure: Structure, weights: jax.Array, rows: Any, theta: jax.Array, *, apart: bool
-) -> tuple[jax.Array, ...]:
-    """Log-likelihood of rows without labels, gradient and Hessian."""
-    function = weighted_marginal(structure, weights, rows)
-    curvature = -kernels.hessian_by_columns(function, theta) if apart else function.curvature(theta)
-    return function.value(theta), function.gradient(theta), curvature
-
-
-def marginal_values(structure: Structure, weights: jax.Array, rows: Any, theta: jax.Array) -> jax.Array:
-    """Log-likelihood of rows without labels over draws."""
-    function = weighted_marginal(structure, weights, rows)
-    return jnp.asarray(jax.lax.map(function.value, theta, batch_size=_THETAS_AT_ONCE))
