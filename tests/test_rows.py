@@ -212,8 +212,29 @@ def test_missing_values_of_candidates_are_refused_with_row_and_column(table, fra
     holed = frame.copy()
     holed.iloc[3, 1] = np.nan
     model = containers(X[:N], y[:N], row=np.arange(N), feature=["one", "x"])
-    with pytest.raises(RowError, match=rf'"X" is not finite in rows \[{N + 3}\], columns \[\'x\'\]'):
+    with pytest.raises(RowError, match=r'"X" is not finite in rows \[\'new 3\'\], columns \[\'x\'\]'):
         bpls.BPLS(model, pool={"X": holed})
+    plain = containers(X[:N], y[:N])
+    with pytest.raises(RowError, match=r'"X" is not finite in rows \[3\] of pool=, columns \[1\]'):
+        bpls.BPLS(plain, pool={"X": holed.to_numpy()})
+
+
+def test_new_rows_are_named_as_they_were_given(table, frame):
+    X, y, _ = table
+    pls = bpls.BPLS(containers(X[:N], y[:N]), pool={"X": X[N:]})
+    holed = frame.copy()
+    holed.iloc[3, 1] = np.nan
+    for rows, where in ((holed, r"\['new 3'\]"), (holed.to_numpy(), r"\[3\]")):
+        with pytest.raises(RowError, match=rf'rows\["X"\] is not finite in rows {where}, columns \[1\]'):
+            pls.predict_proba({"X": rows})
+        with pytest.raises(RowError, match=rf'test\["X"\] is not finite in rows {where}'):
+            pls.self_train(test=({"X": rows}, [0] * len(rows)), progressbar=False)
+    with pytest.raises(RowError, match='rows= misses "X"'):
+        pls.predict({})
+    with pytest.raises(RowError, match='rows= names "Z"'):
+        pls.predict({"Z": X})
+    with pytest.raises(RowError, match=r'rows\["X"\] has shape'):
+        pls.predict({"X": X[:, :1]})
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ class JoinedRows:
         none = np.empty(0, dtype=np.int64)
         if test is None:
             return cls(pool, base, 0, none, {})
-        read = read_pool(problem.model, test, problem.label, problem.log_lik, n)
+        read = read_pool(problem.model, test, problem.label, problem.log_lik, n, "test")
         rows = {str(data.name): values[n:] for data, values in read.givens.items() if values.ndim}
         return cls(pool, base, read.size, none, rows)
 

@@ -11,6 +11,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors, io_toposort
 
 from pymc_bpls.errors import RowError
+from pymc_bpls.model.data.row_words import RowWords
 from pymc_bpls.model.graphs.indexing import GATHERS, SCATTERS, array_indices
 from pymc_bpls.model.graphs.slicing import Source, depends, evaluate, remake
 from pymc_bpls.model.refusals import draws
@@ -19,15 +20,15 @@ _SHOWN = 5
 _FEW = 2  # indices that count from the end beside others that do not, as in a[[0, -1]]
 
 
-def check_groups(model: pm.Model, source: Source, log_lik: Variable, known: int | None = None) -> None:
-    """Refuse an index that points outside the levels of what it indexes, listing both; rows from `known` on are new ones.
+def check_groups(model: pm.Model, source: Source, log_lik: Variable, words: RowWords) -> None:
+    """Refuse an index that points outside the levels of what it indexes, listing both, and rows in `words`.
 
     Each index of a gather is held against the axis that it is on. With a value a row, it may not count from the end.
     """
     for index, size in group_indices(source, log_lik):
         values = np.asarray(evaluate([index], source.givens)[0])
         by_row = values.shape[:1] == (source.n_rows,)
-        _check(model, index, values, size, by_row=by_row, known=source.n_rows if known is None else known)
+        _check(model, index, values, size, words=words if by_row else None)
 
 
 def group_indices(source: Source, log_lik: Variable) -> Iterator[tuple[Variable, int]]:
@@ -66,23 +67,19 @@ def _size(levels: Variable, axis: int, parts: Mapping[Variable, Variable], sourc
     return size
 
 
-def _check(model: pm.Model, index: Variable, values: np.ndarray, size: int, *, by_row: bool = False, known: int = 0) -> None:
-    groups = by_row or (values.size > _FEW and (values >= 0).any())
+def _check(model: pm.Model, index: Variable, values: np.ndarray, size: int, words: RowWords | None = None) -> None:
+    """`words` name rows where there is a value for each."""
+    groups = words is not None or (values.size > _FEW and bool((values >= 0).any()))
     outside = (values < (0 if groups else -size)) | (values >= size)
     if not outside.any():
         return
     strange = np.unique(values[outside])[:_SHOWN].tolist()
+    rows = np.flatnonzero(outside.reshape(len(outside), -1).any(axis=1))
+    where = "" if words is None else f" in {words.some(rows)}"
     raise RowError(
-        f"{name_of_group(model, index)} holds {strange}{_rows(outside, known) if by_row else ''}, outside its {size} levels "
+        f"{name_of_group(model, index)} holds {strange}{where}, outside its {size} levels "
         f"({levels_of_group(model, size)}). Give a group without labeled rows a level of its own, or leave these rows out."
     )
-
-
-def _rows(outside: np.ndarray, known: int) -> str:
-    """Rows of the table by position, or new ones by their place among these."""
-    rows = np.flatnonzero(outside.reshape(len(outside), -1).any(axis=1))
-    new = bool(rows[0] >= known)
-    return f" in {'new ' if new else ''}rows {(rows - known if new else rows)[:_SHOWN].tolist()}"
 
 
 def name_of_group(model: pm.Model, index: Variable) -> str:

@@ -21,6 +21,7 @@ from pymc_bpls.errors import BPLSError, LabelError, ModelError, RowError
 from pymc_bpls.model.data.index import check_order, find_rows
 from pymc_bpls.model.data.labels import Classes, as_labels, find_classes, is_probability
 from pymc_bpls.model.data.named_axes import NamedAxes
+from pymc_bpls.model.data.row_words import RowWords
 from pymc_bpls.model.data.table import (
     Labeled,
     Pool,
@@ -156,15 +157,23 @@ class Problem:
             )
         return codes
 
-    def with_rows(self, rows: Mapping[str, Any]) -> tuple[Density, np.ndarray]:
-        """The density on the table with `rows` of the data containers appended, and the positions of these rows."""
+    @property
+    def words(self) -> RowWords:
+        """How messages name rows."""
+        return words_of(self.table, self.source)
+
+    def with_rows(self, rows: Mapping[str, Any], called: str = "rows") -> tuple[Density, np.ndarray]:
+        """The density on the table with `rows` of the data containers appended, and the positions of these rows.
+
+        Messages call what they are given in `called`.
+        """
         n = self.source.n_rows
         if not self.density.graph.sliced:
             raise RowError(
                 "New rows of this model cannot be evaluated apart from its table. Put them into the table, and name them by "
                 "position."
             )
-        pool = read_pool(self.model, rows, self.label, self.log_lik, self.source.declared)
+        pool = read_pool(self.model, rows, self.label, self.log_lik, self.source.declared, called)
         givens = dict(self.source.givens)
         for variable, extended in pool.givens.items():
             if np.ndim(extended):
@@ -173,7 +182,7 @@ class Problem:
             else:
                 givens[variable] = np.asarray(n + pool.size)
         longer = replace(self.source, givens=givens, n_rows=n + pool.size)
-        check_groups(self.model, longer, self.log_lik, known=n)
+        check_groups(self.model, longer, self.log_lik, replace(self.words, new=f"{called}=", new_names=pool.index))
         leaves = evaluate(self.density.graph.leaves, givens)
         data = (np.arange(n + pool.size), *(np.asarray(value) for value in leaves))
         for old, new in zip(self.density.data, data, strict=True):
@@ -183,7 +192,15 @@ class Problem:
                     "Put them into the table, and name them by position."
                 )
         positions = np.arange(n, n + pool.size)
-        check_finite({f"New data of shape {array.shape}": array for array in data}, positions, {})
+        words, new = RowWords(None, 0, 0, new_names=pool.index), np.arange(pool.size)
+        held, columns = {}, {}
+        for variable, extended in pool.givens.items():
+            if np.ndim(extended):
+                name = f'{called}["{variable.name}"]'
+                held[name] = extended[len(extended) - pool.size :]
+                columns[name] = NamedAxes.of(self.model, str(variable.name), extended.ndim).columns
+        check_finite(held, columns, new, words)
+        check_finite({f"New data of shape {array.shape}": array[n:] for array in data}, {}, new, words)
         return replace(self.density, data=data, checks=self._checks_on(longer)), positions
 
     def _checks_on(self, longer: Source) -> ParameterChecks:
@@ -193,6 +210,11 @@ class Problem:
             return checks
         table = table_graph(longer, self.log_lik)
         return replace(checks, theta=table.theta, label=table.label, conditions=table.conditions, n_rows=longer.n_rows)
+
+
+def words_of(table: Table, source: Source) -> RowWords:
+    """How messages name rows of a table."""
+    return RowWords(table.index if table.named else None, source.declared, source.n_rows)
 
 
 def declare(
@@ -227,7 +249,7 @@ def declare(
     found = find_classes(rv, classes, _evaluator(model, initial), observed.shape[1:], label.type.dtype)
     table = _table(model, rv, observed, found, rows, unlabeled, index)
     source = make_source(model, label, rows.givens, len(observed) + rows.size, len(observed), initial)
-    check_groups(model, source, log_lik)
+    check_groups(model, source, log_lik, words_of(table, source))
     try:
         density = make_density(
             model,
@@ -247,7 +269,7 @@ def declare(
             f'The log-likelihood of "{rv.name}" cannot be taken row by row ({str(error).splitlines()[0]}). '
             "Declare its parameters and labels with one entry a row."
         ) from error
-    _check_data(model, label, density, rows, table)
+    _check_data(model, label, density, rows, table, words_of(table, source))
     proper = not any(type(free.owner.op).__name__ in IMPROPER for free in model.free_RVs)
     hidden = int((found.match(observed)[table.candidates[table.candidates < len(observed)]] >= 0).sum())
     conditional = len(reached) > 1
@@ -331,7 +353,7 @@ def _row_coords(model: pm.Model, rv: Variable, n: int) -> tuple[str, Any] | None
     return next(((dim, model.coords[dim]) for dim in dims if model.coords.get(dim) is not None), None)
 
 
-def _check_data(model: pm.Model, label: Variable, density: Density, pool: Pool, table: Table) -> None:
+def _check_data(model: pm.Model, label: Variable, density: Density, pool: Pool, table: Table, words: RowWords) -> None:
     """Rows in use are finite, in the user's containers (by name and column) and in whatever was computed from them."""
     n = len(table.codes)
     held: dict[str, np.ndarray] = {}
@@ -341,5 +363,5 @@ def _check_data(model: pm.Model, label: Variable, density: Density, pool: Pool, 
         if values.ndim and len(values) == n and data is not label:
             held[f'"{name}"'] = values
             columns[f'"{name}"'] = NamedAxes.of(model, name, values.ndim).columns
-    check_finite(held, table.used, columns)
-    check_finite({f"Row data of shape {array.shape}": array for array in density.data}, table.used, {})
+    check_finite(held, columns, table.used, words)
+    check_finite({f"Row data of shape {array.shape}": array for array in density.data}, {}, table.used, words)

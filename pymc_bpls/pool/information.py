@@ -142,9 +142,10 @@ def _check_sums(problem: Problem, largest: np.ndarray) -> None:
     """Refuse a model of y given x whose likelihoods do not add up to 1."""
     off = np.flatnonzero(largest > _OFF)
     if off.size:
+        first = problem.words.one(problem.table.candidates[off[0]])
         raise ModelError(
-            f'The likelihood of "{problem.name}" does not add up to 1 over its classes (log sum {largest[off[0]]:.3g} in row '
-            f"{problem.table.candidates[off[0]]}), so that rows without a label mean nothing. Declare probabilities of classes."
+            f'The likelihood of "{problem.name}" does not add up to 1 over its classes (log sum {largest[off[0]]:.3g} in '
+            f"{first}), so that rows without a label mean nothing. Declare probabilities of classes."
         )
 
 

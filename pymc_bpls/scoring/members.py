@@ -63,9 +63,9 @@ class SetScorer:
         """Those that all members can take."""
         return order_for_all([member.approximations(labeled) for member in self.members])
 
-    def with_rows(self, rows: Mapping[str, Any]) -> tuple[SetScorer, np.ndarray]:
+    def with_rows(self, rows: Mapping[str, Any], called: str = "rows") -> tuple[SetScorer, np.ndarray]:
         """All members on the longer table."""
-        extended = [member.with_rows(rows) for member in self.members]
+        extended = [member.with_rows(rows, called) for member in self.members]
         return replace(self, members=tuple(scorer for scorer, _ in extended)), extended[0][1]
 
     def with_factor(self, candidate: str) -> SetScorer:

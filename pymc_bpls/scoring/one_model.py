@@ -55,9 +55,9 @@ class ModelScorer:
         """By the engine that serves D."""
         return approximations_in_order(self.engines.of(labeled).engine, len(labeled))
 
-    def with_rows(self, rows: Mapping[str, Any]) -> tuple[ModelScorer, np.ndarray]:
+    def with_rows(self, rows: Mapping[str, Any], called: str = "rows") -> tuple[ModelScorer, np.ndarray]:
         """On the longer table."""
-        density, positions = self.problem.with_rows(rows)
+        density, positions = self.problem.with_rows(rows, called)
         return replace(self, engines=self.engines.change(lambda engine: replace(engine, density=density))), positions
 
     def with_factor(self, candidate: str) -> ModelScorer:

@@ -150,7 +150,7 @@ def _warn_of_lost(problem: Problem, options: Options, usable: np.ndarray, theta:
     rejected = None if theta is None else problem.density.checks.sentence(theta, bad, "at the mode")
     warn(
         f"{bad.size} of {len(candidates)} candidates have no finite score"
-        f"{' for some class' * (options.codes.ndim == 2)} (the first: row {bad[0]}). "
+        f"{' for some class' * (options.codes.ndim == 2)} (the first: {problem.words.one(bad[0])}). "
         + (rejected or "They are never selected with it; look for far-away values in these rows.")
     )
 
@@ -166,7 +166,7 @@ def _warn_of_zeros(problem: Problem, options: Options, zero: np.ndarray) -> None
     which = "" if codes is None else f", class {problem.classes.names[codes.reshape(len(candidates), -1)[row, column]]}"
     warn(
         f"{len(np.unique(pairs[:, 0]))} of {len(candidates)} candidates have a class with probability 0 under the model "
-        f"(the first: row {candidates[row]}{which}). With it their score is -inf, and they are never selected."
+        f"(the first: {problem.words.one(candidates[row])}{which}). With it their score is -inf, and they are never selected."
     )
 
 

@@ -97,8 +97,11 @@ class Scorer(Protocol):
         """Those to take for D where the user names none, in order (`approximations.automatic`)."""
         ...
 
-    def with_rows(self, rows: Mapping[str, Any]) -> tuple[Self, np.ndarray]:
-        """The same on the table with `rows` of the data containers appended, and the positions of these rows."""
+    def with_rows(self, rows: Mapping[str, Any], called: str = "rows") -> tuple[Self, np.ndarray]:
+        """The same on the table with `rows` of the data containers appended, and the positions of these rows.
+
+        Messages call what they are given in `called`.
+        """
         ...
 
     def with_table(self, table: Table) -> Self:
@@ -149,15 +152,14 @@ def told_probabilities(scorer: Scorer, fit: Fitted, positions: np.ndarray) -> np
     log_p = scorer.log_probabilities(fit, positions)
     none = positions[np.isnan(log_p).any(axis=1)]
     if none.size:
-        warn(scorer.rejection(fit, none) or say_without_probabilities(none))
+        warn(scorer.rejection(fit, none) or say_without_probabilities(scorer.problem, none))
     return log_p
 
 
-def say_without_probabilities(positions: np.ndarray) -> str:
+def say_without_probabilities(problem: Problem, positions: np.ndarray) -> str:
     """That rows have no class probabilities, where PyMC does not say why."""
-    return (
-        f"{positions.size} rows have no class probabilities (the first: row {positions[0]}). Look for far-away values in them."
-    )
+    first = problem.words.one(positions[0])
+    return f"{positions.size} rows have no class probabilities (the first: {first}). Look for far-away values in them."
 
 
 def label_options(scorer: Scorer, rule: LabelRule, fit: Fitted, candidates: np.ndarray) -> Options:

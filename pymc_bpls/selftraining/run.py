@@ -233,8 +233,9 @@ class Run:
             return pairs
         rows = self.candidates[pairs[chosen, 0]]
         log_p = self.scorer.with_predictor(self.settings.approximation).log_probabilities(self.fit, rows)
-        if np.isnan(log_p).any():
-            raise RowError(say_without_probabilities(rows))
+        none = rows[np.isnan(log_p).any(axis=1)]
+        if none.size:
+            raise RowError(say_without_probabilities(self.scorer.problem, none))
         drawn = pairs.copy()
         drawn[chosen, 1] = rule.draw(log_p, self.settings.rng)
         return drawn
@@ -307,7 +308,7 @@ def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, HeldOut | None]:
     rows, labels = split_test(test)
     problem, names, index = scorer.problem, None, None
     if isinstance(rows, Mapping):
-        scorer, positions = scorer.with_rows(rows)
+        scorer, positions = scorer.with_rows(rows, "test")
         frames = [each for each in rows.values() if isinstance(each, pd.DataFrame | pd.Series)]
         index = frames[-1].index if frames else None
         names = None if index is None else RowNames(index)
@@ -316,7 +317,7 @@ def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, HeldOut | None]:
         known = np.intersect1d(positions, problem.table.labeled)
         if known.size:
             raise RowError(
-                f"test= names rows {known[:5].tolist()}, which are labeled, so that the model has seen them. "
+                f"test= names {problem.words.some(known)}, which are labeled, so that the model has seen them. "
                 "Test on rows that carry -1 in the model."
             )
         index = problem.table.index[positions] if problem.table.named else None

@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from pymc_bpls.errors import CriterionError, RowError, warn
-from pymc_bpls.model.data.index import RowNames
+from pymc_bpls.model.data.index import RowNames, read_index
 from pymc_bpls.scoring.one_model import MAP, ModelScorer
 from pymc_bpls.scoring.scorer import Scorer, say_without_probabilities, told_probabilities
 from pymc_bpls.trained.draws import probabilities_over_draws
@@ -52,9 +52,9 @@ def most_probable(p: xr.DataArray) -> xr.DataArray:
     RowError
         A row has no class probabilities.
     """
-    none = p["row"].to_numpy()[p.isnull().any("class").to_numpy()]
-    if none.size:
-        raise RowError(f"Rows {none[:5].tolist()} have no class probabilities. Leave them out of rows=, or correct their data.")
+    none = read_index(p)[p.isnull().any("class").to_numpy()].tolist()
+    if none:
+        raise RowError(f"Rows {none[:5]} have no class probabilities. Leave them out of rows=, or correct their data.")
     names = p["class"].to_numpy()
     return p.isel({"class": 0}, drop=True).copy(data=names[p.to_numpy().argmax(axis=1)]).rename("class")
 
@@ -98,5 +98,5 @@ def _over_draws(scorer: Scorer, trained: Trained, positions: np.ndarray) -> np.n
     p = probabilities_over_draws(scorer, trained.labeled, theta, positions, trained.log_weights).mean
     none = positions[np.isnan(p).any(axis=1)]
     if none.size:
-        warn(say_without_probabilities(none))
+        warn(say_without_probabilities(scorer.problem, none))
     return p

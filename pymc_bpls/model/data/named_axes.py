@@ -45,8 +45,10 @@ class NamedAxes:
         others = iter([dim for dim in rows.dims if dim not in self.dims])
         return rows.transpose(*(dim if dim in rows.dims else next(others) for dim in self.dims))
 
-    def match(self, rows: Any) -> Any:
+    def match(self, rows: Any, called: str = "pool") -> Any:
         """Rows in the container's order of dims and labels, as a frame or an xarray array names them; others as they are.
+
+        Messages call what the rows are given in `called`.
 
         Raises
         ------
@@ -54,7 +56,7 @@ class NamedAxes:
             Columns or coordinates are not the model's.
         """
         if isinstance(rows, pd.DataFrame):
-            return rows if self.columns is None else rows.iloc[:, self._places(rows.columns, self.columns)]
+            return rows if self.columns is None else rows.iloc[:, self._places(rows.columns, self.columns, called)]
         if not isinstance(rows, xr.DataArray):
             return rows
         rows = self.transpose(rows)
@@ -62,10 +64,10 @@ class NamedAxes:
             if labels is not None and dim in rows.coords:
                 index = rows.coords[dim].to_index()
                 if tuple(index) != labels:
-                    rows = rows.isel({dim: self._places(index, labels)})
+                    rows = rows.isel({dim: self._places(index, labels, called)})
         return rows
 
-    def _places(self, given: pd.Index, labels: Sequence[Any]) -> np.ndarray:
+    def _places(self, given: pd.Index, labels: Sequence[Any], called: str) -> np.ndarray:
         """Where each of the container's labels is among those `given`."""
         names, wanted = list(given), set(labels)
         held = set(names)
@@ -76,7 +78,7 @@ class NamedAxes:
         }
         if any(wrong.values()):
             what = " and ".join(f"{verb} {_some(those)}" for verb, those in wrong.items() if those)
-            raise RowError(f'pool["{self.name}"] {what}. Give the columns {_some(labels)}.')
+            raise RowError(f'{called}["{self.name}"] {what}. Give the columns {_some(labels)}.')
         place = {label: i for i, label in enumerate(names)}
         return np.array([place[label] for label in labels], dtype=int)
 

@@ -18,6 +18,7 @@ from pymc_bpls.errors import LabelError, RowError
 from pymc_bpls.model.data.index import RowNames, as_index, find_rows, is_list_of_rows, is_one_value
 from pymc_bpls.model.data.labels import UNLABELED
 from pymc_bpls.model.data.named_axes import NamedAxes
+from pymc_bpls.model.data.row_words import RowWords
 
 _SHOWN = 5
 _FEWEST_PADDED = 64
@@ -120,20 +121,22 @@ def containers(model: pm.Model) -> dict[str, SharedVariable]:
     return {variable.name: variable for variable in model.data_vars if isinstance(variable, SharedVariable)}
 
 
-def read_pool(model: pm.Model, pool: Mapping[str, Any] | None, label: Variable, used_by: Variable, n: int) -> Pool:
-    """The containers of `model` with the rows of `pool` appended.
+def read_pool(
+    model: pm.Model, pool: Mapping[str, Any] | None, label: Variable, used_by: Variable, n: int, called: str = "pool"
+) -> Pool:
+    """The containers of `model` with the rows of `pool` appended, which messages call `called`.
 
     `used_by` is the likelihood: each of its containers with a value for each of the `n` declared rows must be in `pool`.
     """
     if pool is None:
         return NO_POOL
     held = containers(model)
-    check_pool_names(model, list(pool), label, used_by, n)
-    arrays = {name: _as_rows(model, name, rows, held[name]) for name, rows in pool.items()}
+    check_pool_names(model, list(pool), label, used_by, n, called)
+    arrays = {name: _as_rows(model, name, rows, held[name], called) for name, rows in pool.items()}
     frames = [rows for rows in pool.values() if isinstance(rows, pd.DataFrame | pd.Series)]
     sizes = {name: len(array) for name, array in arrays.items()}
     if len(set(sizes.values())) > 1:
-        raise RowError(f"The pool's containers have different numbers of rows: {sizes}. Give each the same rows.")
+        raise RowError(f"The containers in {called}= have different numbers of rows: {sizes}. Give each the same rows.")
     size = next(iter(sizes.values()), 0)
     givens: dict[Variable, np.ndarray] = {
         held[name]: np.concatenate([held[name].get_value(), array.astype(held[name].type.dtype)])
@@ -156,45 +159,51 @@ def row_containers(model: pm.Model, label: Variable, used_by: Variable, n: int) 
     }
 
 
-def check_pool_names(model: pm.Model, names: list[str], label: Variable, used_by: Variable, n: int) -> None:
+def check_pool_names(
+    model: pm.Model, names: list[str], label: Variable, used_by: Variable, n: int, called: str = "pool"
+) -> None:
     """Refuse a pool that names what is no container of the likelihood, or lacks one with a value for each declared row."""
     held, below = containers(model), set(ancestors([used_by]))
     in_use = {name: data for name, data in held.items() if data in below and data is not label}
-    _check_names(names, held, in_use)
+    _check_names(names, held, in_use, called)
     missing = [name for name in row_containers(model, label, used_by, n) if name not in names]
     if missing:
         raise RowError(
-            f"pool= misses {_quoted(missing)}, which {'has' if len(missing) == 1 else 'have'} a value for each of the "
+            f"{called}= misses {_quoted(missing)}, which {'has' if len(missing) == 1 else 'have'} a value for each of the "
             f"{n} declared rows. Give the new rows' values too."
         )
 
 
-def _check_names(pool: list[str], held: Mapping[str, Any], in_use: Mapping[str, Any]) -> None:
+def _check_names(pool: list[str], held: Mapping[str, Any], in_use: Mapping[str, Any], called: str) -> None:
     unknown = [name for name in pool if name not in held]
     if unknown:
         raise RowError(
-            f"pool= names {_quoted(unknown)}, and the model's data containers are {_quoted(list(held)) or 'none'}. "
+            f"{called}= names {_quoted(unknown)}, and the model's data containers are {_quoted(list(held)) or 'none'}. "
             "Use these names; declare other row data with pm.Data, or put all rows into one table."
         )
     unused = [name for name in pool if name not in in_use]
     if unused:
         raise RowError(
-            f"The likelihood does not use {_quoted(unused)}. Use the container in the model, or leave it out of pool=."
+            f"The likelihood does not use {_quoted(unused)}. Use the container in the model, or leave it out of {called}=."
         )
 
 
-def _as_rows(model: pm.Model, name: str, rows: Any, data: SharedVariable) -> np.ndarray:
+def _as_rows(model: pm.Model, name: str, rows: Any, data: SharedVariable, called: str) -> np.ndarray:
     shape = np.shape(data.get_value(borrow=True))
-    rows = NamedAxes.of(model, name, len(shape)).match(rows)
+    rows = NamedAxes.of(model, name, len(shape)).match(rows, called)
     array = _numbers(rows)
     if array.ndim != len(shape) or array.shape[1:] != shape[1:]:
-        raise RowError(f'pool["{name}"] has shape {array.shape} and "{name}" {shape}. Give rows of the same number of columns.')
+        raise RowError(
+            f'{called}["{name}"] has shape {array.shape} and "{name}" {shape}. Give rows of the same number of columns.'
+        )
     if array.dtype.kind not in "biuf":
         where = _no_numbers(rows)
-        raise RowError(f'pool["{name}"] holds values of type {array.dtype}{where}. Convert its columns to numbers.')
+        raise RowError(f'{called}["{name}"] holds values of type {array.dtype}{where}. Convert its columns to numbers.')
     whole = np.dtype(data.type.dtype).kind in "biu"
     if whole and array.dtype.kind == "f" and not np.array_equal(array, np.round(array)):
-        raise RowError(f'pool["{name}"] holds fractions and "{name}" whole numbers. Declare "{name}" with floats, or round.')
+        raise RowError(
+            f'{called}["{name}"] holds fractions and "{name}" whole numbers. Declare "{name}" with floats, or round.'
+        )
     return array
 
 
@@ -266,7 +275,7 @@ def _of_dim(dim: str, coords: Any) -> pd.Index:
     return held if held.nlevels > 1 else held.rename(dim)
 
 
-def check_finite(data: Mapping[str, np.ndarray], rows: np.ndarray, columns: Mapping[str, Any]) -> None:
+def check_finite(data: Mapping[str, np.ndarray], columns: Mapping[str, Any], rows: np.ndarray, words: RowWords) -> None:
     """Labeled rows and candidates must be finite: names the data, rows and columns that are not."""
     for name, array in data.items():
         if array.dtype.kind != "f":
@@ -274,17 +283,12 @@ def check_finite(data: Mapping[str, np.ndarray], rows: np.ndarray, columns: Mapp
         bad = ~np.isfinite(array[rows])
         if bad.any():
             where = rows[bad.reshape(len(rows), -1).any(axis=1)]
-            text = f"{name} is not finite in {_some_rows(where)}"
+            text = f"{name} is not finite in {words.some(where)}"
             if array.ndim == 2:
                 names = columns.get(name)
                 numbers = np.flatnonzero(bad.any(axis=0))[:_SHOWN]
                 text += f", columns {[str(names[i]) if names is not None else int(i) for i in numbers]}"
-            raise RowError(f"{text}. Impute these values or drop the rows before declaring the model.")
-
-
-def _some_rows(rows: np.ndarray) -> str:
-    more = f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
-    return f"rows {rows[:_SHOWN].tolist()}{more}"
+            raise RowError(f"{text}. Impute these values, or leave the rows out.")
 
 
 def check_classes(table: Table, class_names: np.ndarray, name: str) -> list[Any]:
