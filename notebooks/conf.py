@@ -57,6 +57,11 @@ def as_they_are_written(app: Any, what: str, name: str, thing: Any, options: Any
         lines[place] = re.sub(r"^\.\. \[(\d+)\] ", r"\1. ", re.sub(r"\[(\d+)\]_", r"[\1]", code))
 
 
+def with_their_underscores(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Attributes as scikit-learn names them, `classes_`, are no references."""
+    lines[:] = [re.sub(r"^:(ivar|vartype) (\w+)_:", r":\1 \2\\_:", line) for line in lines]
+
+
 def studies_of_the_site(app: Any, name: str, source: list[str]) -> None:
     """Notebooks link to the reports of the repository, which are pages here."""
     source[0] = re.sub(r"\]\(\.\./validation/reports/(\w+)\.md", r"](studies/\1.md", source[0])
@@ -83,5 +88,6 @@ def setup(app: Any) -> None:
     """Docstrings and links as they are written."""
     app.connect("builder-inited", thumbnails)
     app.connect("autodoc-process-docstring", as_they_are_written, priority=400)
+    app.connect("autodoc-process-docstring", with_their_underscores, priority=600)
     app.connect("autodoc-skip-member", is_left_out)
     app.connect("source-read", studies_of_the_site)

@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from pymc_bpls.acceptance.coverage import glance
+from pymc_bpls.acceptance.sentences import say_strangers
 from pymc_bpls.arguments import check
 from pymc_bpls.audit.along import ALONG, AuditAlong, audit_track
 from pymc_bpls.audit.forms import AUDITED, Form, read_forms
@@ -26,7 +28,7 @@ from pymc_bpls.choosing.choose import Trial, make_choice
 from pymc_bpls.choosing.pipelines import Train, beside, read_pipelines
 from pymc_bpls.compute.executors import Executor
 from pymc_bpls.compute.memory import refused_when_exhausted
-from pymc_bpls.errors import ApproximationError, CriterionError, ModeError, RowError
+from pymc_bpls.errors import ApproximationError, CriterionError, ModeError, RowError, warn
 from pymc_bpls.lazy.pool import LazyPool
 from pymc_bpls.lazy.run import begin_run, check_run
 from pymc_bpls.lazy.scoring import scores_of_pool
@@ -78,6 +80,8 @@ class PseudoLabelSelector(ABC):
     _scorer: Scorer
     _problem: Problem
     _lazy: LazyPool | None = None
+    #: Whether somebody looked for candidates that no labeled row covers.
+    _looked_at_pool: bool = False
     #: What `audit` compares by default.
     _audited: ClassVar[tuple[str, ...]] = AUDITED
     #: Whether exact values are compared by their level, which takes the constants of every run.
@@ -133,7 +137,8 @@ class PseudoLabelSelector(ABC):
             replicates, the mean over all. By default the labeled rows alone.
         by : {"mode", "gaussian", "draws"}, optional
             At the mode; averaged over the Gaussian approximation of the posterior, the run's own ("ep", "vi") or Laplace's; or
-            averaged over the draws of a sample. By default the draws where `result` holds some, else as `predictor=` says.
+            averaged over the draws of a sample. By default over the draws where `result` holds some (of `sample` or
+            `marginalize`), else as the `predictor` of `BPLS` says, which is at the mode unless another one was given.
 
         Returns
         -------
@@ -166,7 +171,13 @@ class PseudoLabelSelector(ABC):
             return class_probabilities(self._scorer, read_each(result, self._problem), rows, by)
 
     def predict(self, rows: Any = None, *, result: Any = None, by: str | None = None) -> xr.DataArray:
-        """The most probable class of any rows; parameters are as in `predict_proba`.
+        """The most probable class of any rows.
+
+        Parameters
+        ----------
+        rows, result, by
+            As in `predict_proba`: by default all rows, by the model of the labeled rows alone, at the mode (averaged over the
+            draws of a `result` that holds some).
 
         Returns
         -------
@@ -353,8 +364,9 @@ class PseudoLabelSelector(ABC):
     ) -> xr.DataTree:
         """Add the best candidate with its pseudo-label, refit, and again (Algorithm 1).
 
-        Pseudo-labels are predicted anew in every round; where rows depend on each other every round compiles too. A mode that
-        is lost in a later round, or Ctrl-C, ends the run; what was done until then is returned.
+        Candidates whose features the labeled rows do not cover, as rows of a class that no label has, are warned of beforehand,
+        once a model. Pseudo-labels are predicted anew in every round; where rows depend on each other every round compiles
+        too. A mode that is lost in a later round, or Ctrl-C, ends the run; what was done until then is returned.
 
         Parameters
         ----------
@@ -444,6 +456,7 @@ class PseudoLabelSelector(ABC):
         table = self._problem.table
         if test_set is not None:
             table = table.without(test_set.positions)
+        self._warn_of_strangers(table.candidates)
         start = self._problem.labeled if held_out is None else self._problem.labeled.without(held_out.positions)
         settings = settled(scorer, asked, start)
         if self._lazy is None:
@@ -929,6 +942,7 @@ class PseudoLabelSelector(ABC):
         never = (
             np.empty(0, dtype=int) if test_set is None else test_set.positions[test_set.positions < self._problem.source.n_rows]
         )
+        self._warn_of_strangers(np.setdiff1d(self._problem.table.candidates, never))
         told = {"test": test, "progressbar": progressbar}
         with working(f"choosing among {len(named) + 1} pipelines", progressbar, folds * repeats) as tell:
             return make_choice(
@@ -973,6 +987,17 @@ class PseudoLabelSelector(ABC):
         self.needs_rows_in_memory()
         if not len(self._problem.table.candidates):
             raise RowError(f'"{self._problem.name}" has no candidate. Mark unlabeled rows with -1, or give pool=.')
+
+    def _warn_of_strangers(self, candidates: np.ndarray) -> None:
+        """Warn of candidates whose features no labeled row covers, once: folds of a choice have looked before."""
+        if self._looked_at_pool or self._lazy is not None:
+            return
+        self._looked_at_pool = True
+        found = glance(self._problem, self._problem.labeled.positions, candidates)
+        if found is not None and not found[0].covered.all():
+            coverage, judged = found
+            first = self._problem.words.one(int(judged[~coverage.covered][0]))
+            warn(say_strangers(coverage, first, len(candidates)))
 
     def _known(self, positions: np.ndarray) -> HeldOut | None:
         """Rows of the table with their labels, where there are any."""

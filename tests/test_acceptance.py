@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from scipy.stats import betabinom, false_discovery_control
 
 import pymc_bpls as bpls
 from pymc_bpls.acceptance.conformal import conformal_p_values, step_up
-from pymc_bpls.acceptance.coverage import find_coverage
+from pymc_bpls.acceptance.coverage import find_coverage, glance
 from pymc_bpls.acceptance.predictions import leave_one_out
 from pymc_bpls.acceptance.sentences import Hypotheses, say_verdict
 
@@ -274,6 +275,30 @@ def test_a_third_cluster_is_named_and_not_accepted(three_clusters, declare):
     assert "as rows of a class that no label has" in found.attrs["verdict"]
     assert "They are not: rows that the labeled rows do not cover are never accepted" in found.attrs["guarantee"]
     assert 0.3 <= found.attrs["not_covered"] < 0.4
+
+
+@pytest.mark.parametrize("declare", [of_labels, of_features])
+def test_a_run_is_warned_of_a_wrong_pool_once_and_before_it_labels_any(three_clusters, declare):
+    pls = declare(*three_clusters)
+    with pytest.warns(bpls.BPLSWarning, match=r"^3\d of 100 candidates \(3\d%, the first: row \d+\) have features") as told:
+        pls.self_train("probability", rounds=1, other_modes=False, **QUIET)
+    assert len(told) == 1
+    pls.self_train("probability", rounds=1, other_modes=False, **QUIET)
+    X, y = (values[:100] for values in three_clusters)
+    declare(X, y).self_train("probability", rounds=1, other_modes=False, **QUIET)
+
+
+def test_a_large_pool_is_looked_at_in_a_moment():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100_100, 2))
+    X[50_100:] += 20
+    problem = SimpleNamespace(density=SimpleNamespace(data=(np.arange(len(X)), X)))
+    coverage, judged = glance(problem, np.arange(100), np.arange(100, len(X)))
+    assert len(judged) * 100 * 2 <= 5e7 and abs(coverage.share - 0.5) < 0.1
+    X = rng.normal(size=(1200, 5000))
+    problem = SimpleNamespace(density=SimpleNamespace(data=(np.arange(len(X)), X)))
+    coverage, judged = glance(problem, np.arange(1000), np.arange(1000, len(X)))
+    assert len(judged) == 100 and coverage.covered.all()
 
 
 @pytest.mark.parametrize("declare", [of_labels, pytest.param(of_features, marks=pytest.mark.slow)])

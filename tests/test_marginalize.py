@@ -11,11 +11,13 @@ import pytest
 import xarray as xr
 import zoo
 from scipy.special import log_softmax, logsumexp, softmax
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import multivariate_normal, norm, ttest_rel
 
 import pymc_bpls as bpls
 from pymc_bpls.model.data.table import Unlabeled
 from pymc_bpls.montecarlo.nuts import weighted_model
+from pymc_bpls.pool.judged import Judged, better_by_accuracy, better_by_log_score
+from pymc_bpls.pool.verdict import _say_whether
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is a Beta-Binomial of one trial:pymc_bpls.BPLSWarning")
 QUIET = {"progressbar": False}
@@ -260,7 +262,27 @@ def test_the_curve_has_the_supervised_model_first(line):
     right = tree["test"]["right_before"].to_numpy(), tree["test"]["right_after"].to_numpy()
     np.testing.assert_allclose(curve["accuracy"], [each.mean() for each in right])
     assert "with the pool's labels integrated out" in tree.attrs["verdict"]
+    assert "and the mean log score is {:.3g} and {:.3g}".format(*curve["log_score"].to_numpy()[::-1]) in tree.attrs["verdict"]
     assert "is unknown" in line.marginalize(**QUIET).attrs["verdict"]
+
+
+def test_whether_the_pool_helped_is_by_classes_and_by_probabilities():
+    """By McNemar's test and by scipy's paired t statistic, on predictions of 100 rows."""
+    rng = np.random.default_rng(0)
+    known = np.ones(100, dtype=bool)
+    some = np.arange(100) < 20
+    log_p = -rng.exponential(size=100)
+    before, better, worse = (Judged(known, log_p + shift + 0.05 * rng.normal(size=100)) for shift in (0.0, 0.1, -0.1))
+    said = {1: "the pool helped, by its probabilities", -1: "the pool did harm, by its", 0: "nothing was gained"}
+    for after in (better, worse, before):
+        t = ttest_rel(after.log_p, before.log_p).statistic if after is not before else 0.0
+        sign = int(np.sign(t)) * (abs(t) > 1.96)
+        assert better_by_log_score(before, after) == sign
+        assert _say_whether(better_by_accuracy(before, after), sign).startswith(said[sign])
+    wrong = Judged(~some, better.log_p)
+    assert better_by_accuracy(before, wrong) == -1 and better_by_accuracy(wrong, before) == 1
+    assert _say_whether(-1, 1) == "with the pool probabilities are better and classes worse, beyond chance"
+    assert better_by_log_score(before, Judged(known, np.where(some, -np.inf, log_p))) == 0
 
 
 def test_several_modes_are_found_with_their_masses():

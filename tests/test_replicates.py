@@ -238,6 +238,6 @@ def test_a_run_says_what_it_invented(small, table):
     start, end = small.fit().unconstrained.to_numpy(), run["unconstrained"]["mode"].to_numpy()
     expected = kullback_leibler((end, precision(17, end)), (start, precision(12, start)))
     assert invented[0] == 0 and invented[-1] == pytest.approx(expected, rel=1e-6) and (np.diff(invented) > 0).all()
-    assert f"{expected:.2g} nats, which no label told" in run.attrs["verdict"]
+    assert f"{expected:.2g} nats (Kullback-Leibler divergence from that of the labels alone)" in run.attrs["verdict"]
     part = small.self_train("ppp", rounds=2, **QUIET)
     np.testing.assert_allclose(small.resume(part, rounds=3, **QUIET)["curve"]["invented_information"], invented, rtol=1e-9)

@@ -194,6 +194,18 @@ def test_a_class_that_nobody_labeled_is_said_beside_its_pseudo_labels():
     assert "50% of class a, 50% of class b, 0% of class c, and 1, 2, 1 were added; 2 times" in text
 
 
+def test_a_gain_is_not_told_to_be_information_of_a_pool_that_has_none():
+    right = [np.arange(40) < 10, np.arange(40) < 30]
+    history = History([{"code": 1}], [{"n_pseudo": 0}, {"n_pseudo": 1, "invented_information": 0.5}], right)
+    text = say_verdict(history, np.array([0, 1]), np.array(["a", "b"]), None, of_features=False)
+    assert "self-training helped. This model says nothing of x, so that the gain is no information from the pool" in text
+    assert "pseudo-labels add no information" not in text and "by 0.5 nats" in text
+    assert "no information" not in say_verdict(history, np.array([0, 1]), np.array(["a", "b"]), None, of_features=True)
+    none = History([{"code": 1}], [{"n_pseudo": 0}, {"n_pseudo": 1}], [right[0], right[0]])
+    said = say_verdict(none, np.array([0, 1]), np.array(["a", "b"]), None, of_features=False)
+    assert "nothing was gained beyond chance. This model says nothing of x: pseudo-labels add no information." in said
+
+
 def test_shares_of_unknown_classes_are_refused(small):
     for shares in ({2: 1.0}, {0: -1.0}, {0: 0.0}, "equal"):
         with pytest.raises(LabelError, match="class_balance="):

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_bpls.acceptance.conformal import conformal_p_values, step_up
-from pymc_bpls.acceptance.coverage import Coverage, find_coverage, nearness
+from pymc_bpls.acceptance.coverage import NEAREST, Coverage, find_coverage, nearness
 from pymc_bpls.acceptance.predictions import Predictions, by_split, leave_one_out
 from pymc_bpls.acceptance.sentences import Hypotheses, say_calibration, say_coverage, say_guarantee, say_verdict
 from pymc_bpls.errors import RowError, warn
@@ -84,7 +84,7 @@ def _coverage(scorer: ModelScorer, predicted: Predictions, candidates: np.ndarra
     if predicted.log_density is not None:
         return find_coverage(*predicted.log_density, "the density that the model gives them")
     near = nearness(scorer.problem, scorer.problem.labeled.positions, candidates)
-    return None if near is None else find_coverage(*near, "the distance to the nearest of them")
+    return None if near is None else find_coverage(*near, NEAREST)
 
 
 def _ranks(information: np.ndarray, accepted: np.ndarray) -> np.ndarray:

@@ -22,6 +22,11 @@ from pymc_bpls.model.problem import Problem
 
 _RARE, _SIZE = 0.05, 0.01
 _AT_ONCE = 4096
+#: Where nobody asked: probability of an alarm on exchangeable rows, and how many products of numbers may be spent on it.
+_UNASKED, _GLANCE = 0.001, 50_000_000
+
+
+NEAREST = "the distance to the nearest of them"
 
 
 @dataclass(frozen=True)
@@ -38,8 +43,8 @@ class Coverage:
         return float((~self.covered).mean()) if len(self.covered) else 0.0
 
 
-def find_coverage(of_labeled: np.ndarray, of_candidates: np.ndarray, judged_by: str) -> Coverage:
-    """From how typical labeled rows (n,), each without itself, and candidates (m,) are.
+def find_coverage(of_labeled: np.ndarray, of_candidates: np.ndarray, judged_by: str, size: float = _SIZE) -> Coverage:
+    """From how typical labeled rows (n,), each without itself, and candidates (m,) are; `size` is that of the test.
 
     Examples
     --------
@@ -53,7 +58,7 @@ def find_coverage(of_labeled: np.ndarray, of_candidates: np.ndarray, judged_by: 
     k = max(1, int(_RARE * (n + 1)))
     outside = of_candidates < np.sort(of_labeled)[k - 1]
     p_value = float(betabinom.sf(outside.sum() - 1, m, k, n + 1 - k))
-    return Coverage(~outside if p_value < _SIZE else np.ones(m, dtype=bool), p_value, judged_by)
+    return Coverage(~outside if p_value < size else np.ones(m, dtype=bool), p_value, judged_by)
 
 
 def nearness(problem: Problem, labeled: np.ndarray, candidates: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
@@ -61,13 +66,36 @@ def nearness(problem: Problem, labeled: np.ndarray, candidates: np.ndarray) -> t
 
     Predictors are the model's real-valued inputs; None where it has none.
     """
-    inputs = [values.reshape(len(values), -1) for values in problem.density.data if values.dtype.kind == "f"]
+    rows = np.r_[labeled, candidates]
+    inputs = [values[rows].reshape(len(rows), -1) for values in problem.density.data if values.dtype.kind == "f"]
     if not inputs:
         return None
     X = np.concatenate(inputs, axis=1)
-    scale = X[np.r_[labeled, candidates]].std(axis=0)
-    X = X[:, scale > 0] / scale[scale > 0]
-    between = cdist(X[labeled], X[labeled])
+    with np.errstate(over="ignore", invalid="ignore"):  # far-away rows, which have messages of their own
+        scale = X.std(axis=0)
+        X = X[:, scale > 0] / scale[scale > 0]
+    known, others = X[: len(labeled)], X[len(labeled) :]
+    between = cdist(known, known)
     np.fill_diagonal(between, np.inf)
-    pieces = [candidates[i : i + _AT_ONCE] for i in range(0, max(len(candidates), 1), _AT_ONCE)]
-    return -between.min(axis=1), -np.concatenate([cdist(X[some], X[labeled]).min(axis=1) for some in pieces])
+    pieces = [others[i : i + _AT_ONCE] for i in range(0, max(len(others), 1), _AT_ONCE)]
+    return -between.min(axis=1), -np.concatenate([cdist(some, known).min(axis=1) for some in pieces])
+
+
+def glance(problem: Problem, labeled: np.ndarray, candidates: np.ndarray) -> tuple[Coverage, np.ndarray] | None:
+    """Coverage by distances, in a moment: of as many candidates, spread evenly, as that admits, and which they are.
+
+    It is judged by nearness whatever the model is, since its density would take a refit for each labeled row. None where
+    nothing tells.
+    """
+    width = sum(int(np.prod(values.shape[1:])) for values in problem.density.data if values.dtype.kind == "f")
+    if width == 0 or len(labeled) < 2 or not len(candidates):
+        return None
+    labeled = _spread(labeled, int((_GLANCE / width) ** 0.5))
+    candidates = _spread(candidates, _GLANCE // (width * len(labeled)))
+    near = nearness(problem, labeled, candidates)
+    return None if near is None else (find_coverage(*near, NEAREST, _UNASKED), candidates)
+
+
+def _spread(rows: np.ndarray, most: int) -> np.ndarray:
+    """At most so many of the rows, two at least, spread evenly."""
+    return rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), max(2, most))).astype(int))]

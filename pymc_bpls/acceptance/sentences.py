@@ -72,6 +72,17 @@ def say_coverage(coverage: Coverage) -> str:
     )
 
 
+def say_strangers(coverage: Coverage, first: str, n: int) -> str:
+    """The same before anything is labeled, of `n` candidates or some of them, the `first` row that is not covered in words."""
+    judged = len(coverage.covered)
+    of_all = "" if judged == n else f" that were looked at, of {n:,},"
+    return (
+        f"{(~coverage.covered).sum()} of {judged} candidates{of_all} ({percent(coverage.share)}, the first: {first}) have "
+        "features that the labeled rows do not cover, as rows of a class that no label has. They would get pseudo-labels all "
+        "the same: look at them first, or leave them out."
+    )
+
+
 def say_guarantee(by: str, coverage: Coverage | None, *, per_class: bool) -> str:
     """For what, and how exactly, the bound holds."""
     within = "among the accepted labels of each class" if per_class else "among the accepted labels"
@@ -92,8 +103,10 @@ def say_calibration(confidence: np.ndarray, right: np.ndarray) -> str:
     n = len(right)
     error = 1.96 * np.sqrt(max(float(np.sum(confidence * (1 - confidence))), 0.0)) / n
     off = float(right.mean() - confidence.mean())
-    said = "as confidence says, to chance" if abs(off) <= error else f"{'under' if off > 0 else 'over'}confident beyond chance"
+    said = "the two agree, up to chance"
+    if abs(off) > error:
+        said = f"the model is {'under' if off > 0 else 'over'}confident, beyond chance"
     return (
-        f"Of {n} labeled rows, none predicted by its own label, {right.sum()} ({percent(float(right.mean()))}) are predicted "
-        f"right, with a mean confidence of {confidence.mean():.2f}: {said}."
+        f"Of {n} labeled rows, each predicted without its own label, {right.sum()} ({percent(float(right.mean()))}) are "
+        f"predicted right, and their mean confidence is {confidence.mean():.2f}: {said}."
     )

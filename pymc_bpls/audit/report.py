@@ -36,7 +36,7 @@ class Report(ABC):
 
     @property
     def verdict(self) -> str:
-        """The whole in one sentence or two."""
+        """The whole in a few sentences."""
         return str(self.tree.attrs["verdict"])
 
     def to_netcdf(self, path: str | Path) -> None:

@@ -11,6 +11,7 @@ import xarray as xr
 
 from pymc_bpls.choosing.evidence import Evidence
 from pymc_bpls.choosing.pipelines import SUPERVISED
+from pymc_bpls.choosing.sentences import say_columns
 from pymc_bpls.text.summary import Summary
 
 
@@ -68,7 +69,8 @@ class Choice:
 
     @property
     def _summary(self) -> Summary:
-        return Summary([self.verdict, *self.notes], self.table.map(_number))
+        columns = [say_columns(self.guarantee, self.threshold, self.alpha)] if len(self.table) > 1 else []
+        return Summary([self.verdict, *columns, *self.notes], self.table.map(_number))
 
     def __str__(self) -> str:
         return str(self._summary)

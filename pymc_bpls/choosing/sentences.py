@@ -32,9 +32,19 @@ def say_choice(
     nearest = max(finite, key=lambda name: (evidence[name].proof, evidence[name].difference, name))
     near = evidence[nearest]
     return (
-        f'{kept}: {n} labels prove no other pipeline better. The nearest is "{nearest}" ({_say_difference(near, loss)}; '
+        f'{kept}: {n} labels prove no other pipeline better. Nearest to a proof is "{nearest}" ({_say_difference(near, loss)}; '
         f"{_say_short(near, guarantee, alpha, n_pipelines)}). {_say_labels(near.labels, n, loss)}"
     )
+
+
+def say_columns(guarantee: str, threshold: float, alpha: float) -> str:
+    """What the columns of a choice's table are."""
+    proof = (
+        f"e_value, what bets on the pipeline came to: {threshold:.3g} or more is a proof"
+        if guarantee == BETTING
+        else f"bound, what the difference exceeds with confidence {percent(1 - alpha)}: above 0 it is a proof"
+    )
+    return f"The columns: difference, the supervised model's loss less the pipeline's; {proof}."
 
 
 def say_undealt(reason: str) -> str:
@@ -85,10 +95,10 @@ def _say_difference(evidence: Evidence, loss: Loss) -> str:
 
 def _say_short(evidence: Evidence, guarantee: str, alpha: float, n_pipelines: int) -> str:
     if guarantee == BETTING:
-        return f"e-value {evidence.proof:.2g}, and {n_pipelines / alpha:.3g} would do"
+        return f"its e-value is {evidence.proof:.2g}, and {n_pipelines / alpha:.3g} would be a proof"
     if not np.isfinite(evidence.proof):
         return "one fold has no bound"
-    return f"the gain is above {evidence.proof:.2g} with confidence {percent(1 - alpha)}"
+    return f"with confidence {percent(1 - alpha)} the gain is above {evidence.proof:.2g}, and above 0 would be a proof"
 
 
 def _say_labels(labels: float, n: int, loss: Loss) -> str:

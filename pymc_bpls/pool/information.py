@@ -55,7 +55,9 @@ class Information:
     informative : bool
         Whether it can tell anything.
     nats : float
-        By how much the posterior would narrow, ½ log det(I + Σ_D Ī), if the model is right.
+        By how much the posterior of the parameters would narrow, ½ log det(I + Σ_D Ī), if the model is right: the information
+        about the parameters that the pool's features are expected to bring (Lindley's; 1 nat = 1.44 bits). One nat narrows one
+        parameter's standard deviation to 1/e = .37 of what it is.
     equivalent_labels : float
         How many labeled rows would bring as much; at most the number of candidates.
     rows : xarray.Dataset
@@ -168,9 +170,9 @@ def _say(problem: Problem, m: int, informative: bool, nats: float, labels: float
     if not informative:
         return f"The pool tells this model nothing: what it says of the features of {m} rows does not depend on its parameters."
     return (
-        f"The pool of {m} rows is worth about {_two_digits(labels)} labels ({_two_digits(nats)} nats), if the model of the "
-        "features is right. "
-        "marginalize() takes it in; a wrong model of the features can lose by it, more with more rows."
+        f"The pool of {m} rows is worth about {_two_digits(labels)} labels: it is expected to bring {_two_digits(nats)} nats "
+        "of information about the parameters, if the model of the features is right. marginalize() takes it in; a wrong model "
+        "of the features can lose by it, more with more rows."
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from pymc_bpls.model.data.table import Labeled, Unlabeled
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.montecarlo.nuts import named_draws
 from pymc_bpls.pool.information import find_information, summed_information
+from pymc_bpls.pool.judged import Judged
 from pymc_bpls.pool.posterior import FITS, Posterior, Target, find_target
 from pymc_bpls.pool.verdict import say_verdict
 from pymc_bpls.scoring.fitted import ModelFit
@@ -26,22 +27,6 @@ from pymc_bpls.text.progress import stage
 from pymc_bpls.trained.draws import probabilities_over_draws
 from pymc_bpls.trained.result import ROWS, THETA, Trained
 from pymc_bpls.trained.sample import draws_of_theta, rows_of
-
-
-@dataclass(frozen=True)
-class Judged:
-    """How a model predicts the test rows: which of them right (t,), and the mean log probability of their classes."""
-
-    right: np.ndarray
-    log_score: float
-
-    @classmethod
-    def by(cls, p: np.ndarray, codes: np.ndarray) -> Judged:
-        """Class probabilities (t, K) of rows with classes `codes`."""
-        with np.errstate(divide="ignore"):
-            log_p = np.log(p[np.arange(len(codes)), codes])
-        return cls(p.argmax(axis=1) == codes, float(log_p.mean()))
-
 
 #: Rows that are summed over wherever they are, each with a weight, for a fit on D.
 Summed = Callable[[ModelFit, float], Marginal]
@@ -97,7 +82,6 @@ def marginalize(
         judged = [Judged.by(probabilities_over_draws(scorer, labeled, *by).mean, test.codes) for by in each_by]
     in_table = np.empty(0, dtype=int) if test is None else test.positions[test.positions < problem.source.n_rows]
     trained = Trained(labeled, np.zeros(len(labeled), dtype=int), in_table, approximation, pooled=True)
-    right = None if judged is None else [each.right for each in judged]
     attrs = {
         "approximation": approximation,
         "weight": float(weight),
@@ -109,7 +93,7 @@ def marginalize(
         "table": problem.fingerprint,
         "reliable": int(not posterior.reasons),
         "reasons": list(posterior.reasons),
-        "verdict": say_verdict(information, right, target.search, posterior.reasons, weight),
+        "verdict": say_verdict(information, judged, target.search, posterior.reasons, weight),
     }
     return as_tree(
         {

@@ -137,7 +137,7 @@ def _divergence(q: Gaussian, other: Gaussian) -> float:
 def _say_mixture(mixture: xr.Dataset | None, n: int) -> str:
     """How far the mixture is from the supervised posterior, and how far a replicate alone."""
     if mixture is None:
-        return f"{n} replicates, which different members of the set predict in at the end: their posteriors do not mix."
+        return f"The {n} replicates do not mix: different members of the set predict at their ends."
     text = (
         f"The mixture over {n} replicates is {mixture.attrs['invented_information']:.3g} nats from the supervised posterior "
         f"(Gaussians of their moments), a replicate alone {float(mixture['invented_information'].mean()):.3g} on average."

@@ -9,6 +9,9 @@ from pymc_bpls.selftraining.history import History, won_and_lost
 from pymc_bpls.text.numbers import percent
 
 NO_INFORMATION = "This model says nothing of x: pseudo-labels add no information."
+_GAIN_WITHOUT = (
+    "This model says nothing of x, so that the gain is no information from the pool: on other rows it may as well be a loss."
+)
 
 
 def say_verdict(
@@ -19,9 +22,10 @@ def say_verdict(
     """
     codes = np.array([step["code"] for step in history.steps], dtype=int)
     balance = "" if shares is None else _say_balance(ClassBalance(shares), codes, names)
-    information = "" if of_features or not history.steps else NO_INFORMATION
+    helped = _helped(history)
+    information = "" if of_features or not history.steps else _GAIN_WITHOUT if helped == 1 else NO_INFORMATION
     sentences = (
-        _say_accuracy(history),
+        _say_accuracy(history, helped),
         information,
         _say_classes(labeled, codes, names),
         balance,
@@ -35,8 +39,11 @@ def _say_invented(history: History, of_features: bool) -> str:
     nats = history.models[-1].get("invented_information", 0.0)
     if not history.steps or not nats:
         return ""
-    told = "of which marginalize() says how much the pool tells" if of_features else "which no label told"
-    return f"Invented information: pseudo-labels made the posterior another by {nats:.2g} nats, {told}."
+    told = "marginalize() says how much of that the pool tells" if of_features else "no label stands behind that"
+    return (
+        f"Invented information: pseudo-labels moved or narrowed the posterior by {nats:.2g} nats (Kullback-Leibler divergence "
+        f"from that of the labels alone), and {told}."
+    )
 
 
 def _say_classes(labeled: np.ndarray, codes: np.ndarray, names: np.ndarray) -> str:
@@ -65,11 +72,19 @@ def _say_balance(balance: ClassBalance, codes: np.ndarray, names: np.ndarray) ->
     )
 
 
-def _say_accuracy(history: History) -> str:
-    """Whether the last model predicts the test rows better than the supervised one, in one sentence.
+def _helped(history: History) -> int:
+    """1 where the last model predicts the test rows better than the supervised one beyond chance, −1 where worse, else 0.
 
     Both models are judged on the same rows, so that only rows that one of them predicts right count (McNemar).
     """
+    if not history.right:
+        return 0
+    won, lost = won_and_lost(history.right[0], history.right[-1])
+    return 0 if abs(won - lost) <= 1.96 * np.sqrt(won + lost) else int(np.sign(won - lost))
+
+
+def _say_accuracy(history: History, helped: int) -> str:
+    """How the last model predicts the test rows beside the supervised one, in one sentence."""
     if not history.right:
         return "No test rows were given, so whether self-training helped is unknown."
     before, after = history.right[0], history.right[-1]
@@ -78,6 +93,6 @@ def _say_accuracy(history: History) -> str:
         f"Test accuracy is {after.mean():.3f} with {history.models[-1]['n_pseudo']} pseudo-labels and {before.mean():.3f} "
         f"without ({won} of {len(after)} rows won, {lost} lost)"
     )
-    if abs(won - lost) <= 1.96 * np.sqrt(won + lost):
+    if not helped:
         return f"{text}: nothing was gained beyond chance."
-    return f"{text}: self-training {'helped' if won > lost else 'did harm'}."
+    return f"{text}: self-training {'helped' if helped > 0 else 'did harm'}."
