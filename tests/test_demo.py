@@ -58,9 +58,9 @@ def audit_of(regrets, *, reliable=True):
         coords={"criterion": n["criterion"]},
         attrs={"range": 1.0},
     )
-    error = np.array([[0.1, 0.4], [0.2, 0.4], [0.6, 0.4]])
+    centred = np.array([[-0.2, 0.0], [-0.1, 0.0], [0.3, 0.0]])
     candidates = xr.Dataset(
-        {"log_ppp": ("candidate", [-1.0, -0.5, 0.0]), "error": (("candidate", "criterion"), error)}, coords=n
+        {"log_ppp": ("candidate", [-1.0, -0.5, 0.0]), "centred": (("candidate", "criterion"), centred)}, coords=n
     )
     tree = xr.DataTree.from_dict({"agreement": agreement, "candidates": candidates})
     tree.attrs |= {"reliable": int(reliable), "reasons": [] if reliable else ["k-hat is 2"], "verdict": ""}

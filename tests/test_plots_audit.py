@@ -32,13 +32,26 @@ def test_an_audit_is_a_column_of_values_and_errors_for_each_criterion(audit):
     assert grid.shape == (2, 3)
     assert [panel.get_title().split(":")[0] for panel in grid[0]] == ["ppp", "ibpls", "likelihood"]
     found = audit.candidates.sel(criterion="ibpls")
-    exact, error = found["log_ppp"].to_numpy(), found["error"].to_numpy()
+    exact, error = found["log_ppp"].to_numpy(), found["centred"].to_numpy()
     for panel, values in ((grid[0, 1], exact + error), (grid[1, 1], error)):
         drawn = points(panel)
         np.testing.assert_allclose(np.sort(drawn, axis=0), np.sort(np.column_stack([exact, values]), axis=0))
         assert panel.containers
     assert "25 candidates" in grid[1, 0].get_xlabel()
     assert "nats" in grid[0, 0].get_ylabel()
+
+
+def test_what_all_candidates_share_is_said_and_not_drawn(sim1, sim1_informed):
+    exact = sim1.candidates["grid_log_ppp"].to_numpy()
+    right, off = (sim1_informed.audit(["ppp"], exact=exact + shift, random_seed=0) for shift in (0.0, 0.75))
+    for name in ("centred", "centred_mcse"):
+        np.testing.assert_allclose(off.candidates[name], right.candidates[name], atol=1e-12)
+    errors = [audit.candidates["error"] - audit.candidates["centred"] for audit in (right, off)]
+    np.testing.assert_allclose(errors[0] - errors[1], 0.75)
+    below = bpls.plot_audit(off)[1, 0]
+    assert points(below)[:, 1].mean() == pytest.approx(0, abs=1e-12)
+    [said] = below.texts
+    assert said.get_text() == f"shared by all, left out: −{-errors[1].to_numpy().mean():.2g}"
 
 
 def test_flagged_candidates_are_open(audit):

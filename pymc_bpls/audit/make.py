@@ -263,6 +263,7 @@ def _candidates(
     dims = ("criterion", *pairs.dims)
     nothing = np.full(len(truth.value), np.nan)
     both = [errors(scored, truth) or (nothing, nothing) for scored in scores.values()]
+    centred = [errors(scored, truth, absolute=False) or (nothing, nothing) for scored in scores.values()]
     columns: dict[str, Any] = {
         "log_ppp" if truth.absolute else "log_predictive": pairs.variable(truth.value),
         "mcse": pairs.variable(truth.absolute_error if truth.absolute else truth.error),
@@ -281,6 +282,8 @@ def _candidates(
             "score": [scored.score for scored in scores.values()],
             "error": [error for error, _ in both],
             "error_mcse": [spread for _, spread in both],
+            "centred": [error for error, _ in centred],
+            "centred_mcse": [spread for _, spread in centred],
             "pareto_k": [nothing if scored.pareto_k is None else scored.pareto_k.mean(axis=0) for scored in scores.values()],
         }
         columns |= {name: (dims, np.stack(values).reshape(shape)) for name, values in layers.items()}

@@ -62,8 +62,7 @@ def _draw_scores(panel: Axes, audit: Audit) -> None:
     panel.axhline(0, color=GREY, linewidth=1.2)
     for name, (colour, marker, face) in _MARKS.items():
         found, agreement = audit.candidates.sel(criterion=name), audit.agreement.sel(criterion=name)
-        error = found["error"].to_numpy()
-        centred = error - np.nanmean(error)
+        centred = found["centred"].to_numpy()
         label = f"{WAYS[name]}: τ = {float(agreement['tau']):.2f}, k-hat {float(agreement['pareto_k']):.1f}"
         panel.plot(x, centred, marker, color=colour, markerfacecolor=face, markersize=5, label=label)
         choice = found["candidate"].to_numpy() == int(agreement["choice"])

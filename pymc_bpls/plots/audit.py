@@ -15,11 +15,12 @@ from pymc_bpls.plots.panels import BLUE, GREY, STANDARD_ERRORS, VERMILION, panel
 from pymc_bpls.text.numbers import plus_minus, with_interval
 
 _MOST_SHOWN = 3
+_NOTHING = 1e-9
 _LEAST_SHARE = 0.2  # of the range of log PPP that the axis of errors spans, which would enlarge small ones otherwise
 
 
 def plot_audit(audit: Audit, *, criteria: Sequence[str] | None = None, axes: Any = None) -> np.ndarray:
-    """Approximate against exact log PPP, a column a criterion, with the difference below.
+    """Approximate against exact log PPP, a column a criterion, with the difference below, without what all candidates share.
 
     Parameters
     ----------
@@ -31,9 +32,10 @@ def plot_audit(audit: Audit, *, criteria: Sequence[str] | None = None, axes: Any
     Returns
     -------
     numpy.ndarray of matplotlib Axes, shape (2, len(criteria))
-        Bars are ± 2 Monte Carlo standard errors. Open circles are flagged candidates, the triangle is the criterion's choice,
-        the square the exact best. The axis of errors spans a fifth of the range of log PPP at least. Scores without an absolute
-        value are shifted to the mean of the exact ones.
+        Scores are shifted to the mean of the exact values, since an error that all candidates share moves no choice; how large
+        it is, is said. Bars are ± 2 Monte Carlo standard errors of the exact values, likewise without the constant that they
+        share. Open circles are flagged candidates, the triangle is the criterion's choice, the square the exact best. The axis
+        of errors spans a fifth of the range of log PPP at least.
 
     See Also
     --------
@@ -60,7 +62,7 @@ def plot_audit(audit: Audit, *, criteria: Sequence[str] | None = None, axes: Any
         panel.set_ylim(limits[:, 0].min(), limits[:, 1].max())
         span_at_least(panel, _LEAST_SHARE * float(audit.agreement.attrs["range"]))
     grid[0, 0].legend(fontsize=9, frameon=False, loc="upper left")
-    for row, label in enumerate(("approximate log PPP (nats)", "approximate − exact")):
+    for row, label in enumerate(("approximate log PPP, centred (nats)", "approximate − exact, centred")):
         grid[row, 0].set_ylabel(label)
     return grid
 
@@ -68,10 +70,11 @@ def plot_audit(audit: Audit, *, criteria: Sequence[str] | None = None, axes: Any
 def _column(pair: np.ndarray, audit: Audit, name: str) -> None:
     """One criterion: its values and its errors against the exact values."""
     found = audit.candidates.sel(criterion=name)
-    exact, mcse, error, spread = (
+    exact, error, spread = (
         found[key].to_numpy().ravel()
-        for key in ("log_ppp" if "log_ppp" in found else "log_predictive", "mcse", "error", "error_mcse")
+        for key in ("log_ppp" if "log_ppp" in found else "log_predictive", "centred", "centred_mcse")
     )
+    shared = float((found["error"] - found["centred"]).mean())
     flagged = found["flags"].to_numpy().ravel() != ""
     agreement = audit.agreement.sel(criterion=name)
     choice, best = _place(found, agreement), int(np.nanargmax(exact))
@@ -80,8 +83,8 @@ def _column(pair: np.ndarray, audit: Audit, name: str) -> None:
     above.plot(ends, ends, color=GREY, linewidth=1, label="exact")
     below.axhline(0, color=GREY, linewidth=1)
     for panel, values in ((above, exact + error), (below, error)):
-        across = STANDARD_ERRORS * mcse if panel is above else None
-        panel.errorbar(exact, values, STANDARD_ERRORS * spread, across, fmt="none", ecolor=BLUE, alpha=0.35, linewidth=1)
+        bars = {"xerr" if panel is above else "yerr": STANDARD_ERRORS * spread}
+        panel.errorbar(exact, values, **bars, fmt="none", ecolor=BLUE, alpha=0.35, linewidth=1)
         for some, face, label in ((~flagged, BLUE, "candidate"), (flagged, "white", "flagged candidate")):
             if some.any():
                 panel.plot(
@@ -93,6 +96,9 @@ def _column(pair: np.ndarray, audit: Audit, name: str) -> None:
     tau = with_interval(*(float(agreement[key]) for key in ("tau", "tau_low", "tau_high")))
     regret = plus_minus(float(agreement["regret"]), float(agreement["regret_mcse"]))
     above.set_title(f"{name}: regret {regret}\nτ = {tau}", fontsize=11)
+    if abs(shared) > _NOTHING:
+        said = f"shared by all, left out: {shared:+.2g}".replace("-", "−")
+        below.annotate(said, (0.98, 0.97), xycoords="axes fraction", ha="right", va="top", fontsize=9, color=GREY)
     below.set_xlabel(f"exact log PPP (nats), {len(exact)} candidates")
 
 

@@ -46,6 +46,8 @@ RESERVED = frozenset(
     _DIMS
     | {
         "approximation",
+        "centred",
+        "centred_mcse",
         "class_sum_error",
         "converged",
         "decided_by",
