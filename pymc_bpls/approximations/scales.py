@@ -31,6 +31,7 @@ from pymc_bpls.engine.sparse.elimination import Elimination
 from pymc_bpls.engine.sparse.rows import SparseRows
 from pymc_bpls.errors import ApproximationError
 from pymc_bpls.model.data.table import Labeled
+from pymc_bpls.text.progress import Tell, stage
 
 _ROUGHLY, _ORDERS = 1e-3, 4
 
@@ -62,7 +63,10 @@ def fit(
     def log_density(log_z: Callable[[np.ndarray], float]) -> lattice.LogDensity:
         return lambda u: log_z(coordinates.psi(u)) + coordinates.log_jacobian(u)
 
-    with for_matrices_of(min(len(labeled), len(engine.hierarchy.inner))):
+    with (
+        stage("expectation propagation given values of scales") as fits.tell,
+        for_matrices_of(min(len(labeled), len(engine.hierarchy.inner))),
+    ):
         centre, axes = lattice.climb(log_density(fits.roughly), coordinates.of_psi(first[engine.hierarchy.outer]))
         laid = lattice.lay(log_density(lambda psi: fits.at(psi, tolerance).log_z), centre, axes)
     if laid is None:
@@ -95,6 +99,7 @@ class _Fits:
         self.known: dict[bytes, tuple[float, Part]] = {}
         self.places: list[np.ndarray] = []
         self.orders: deque[tuple[np.ndarray, Elimination]] = deque(maxlen=_ORDERS)
+        self.tell: Tell = lambda _: None
         self.names = [engine.density.parameters.labels[i] for i in hierarchy.inner]
 
     def roughly(self, psi: np.ndarray) -> float:
@@ -113,6 +118,7 @@ class _Fits:
         q = self._settled(psi, None if near is None else near.sites, tolerance)
         if fitted is None:
             self.places.append(psi)
+            self.tell(1)
         self.known[psi.tobytes()] = tolerance, q
         return q
 

@@ -23,14 +23,15 @@ Declare = Callable[[np.ndarray, np.ndarray], None]
 class Case:
     """A model on a table, −1 where unlabeled, and what BPLS has to be told of it.
 
-    The reference is by `draws` of NUTS in each of four chains, with the acceptance rate `target_accept`; or by importance
-    sampling, where `weighted` draws are asked for and k-hat says that they can be trusted.
+    The reference is by `draws` of NUTS in each of four chains after `tune`, with the acceptance rate `target_accept`; or by
+    importance sampling, where `weighted` draws are asked for and k-hat says that they can be trusted.
     """
 
     name: str
     model: Callable[[], pm.Model]
     options: Mapping[str, Any] = field(default_factory=dict)
     draws: int = 4000
+    tune: int = 1500
     weighted: int = 0
     target_accept: float = 0.8
 
@@ -150,6 +151,11 @@ def of_zoo(name: str, kind: zoo.Kind) -> Case:
     return Case(shown, kind.table, kind.options, draws=2000, weighted=40_000)
 
 
+def of_many(name: str, declare: Callable[[], pm.Model]) -> Case:
+    """A model whose rows touch few of many parameters: 60 labeled rows, 20 candidates."""
+    return Case(f"zoo: {name.replace('_', ' ')}", declare, draws=4000, tune=1000, target_accept=0.9)
+
+
 def cases() -> list[Case]:
     """All of them."""
     ratios = [(6, 20), (20, 20), (60, 20), (200, 20), (200, 4)]
@@ -165,5 +171,6 @@ def cases() -> list[Case]:
         curved("GAM, two penalised splines, n = 60, q = 19", 60, 2, penalised_spline),
         curved("Gaussian process, HSGP, n = 40, q = 13", 40, 1, hilbert_space_gp),
         *(of_zoo(name, kind) for name, kind in zoo.ACCEPTED.items()),
+        *(of_many(name, declare) for name, declare in zoo.MANY.items()),
         curved("Gaussian process, latent, n = 30, q = 51", 30, 1, latent_gp, candidates=20),
     ]

@@ -35,7 +35,7 @@ from pymc_bpls.model.density import Density
 from pymc_bpls.model.structure import Rows
 from pymc_bpls.text.progress import stage
 
-_SMALLEST_CHUNK, _LARGEST_CHUNK = 32, 1024
+_SMALLEST_CHUNK, _LARGEST_CHUNK, _SPARSE_CHUNK = 32, 1024, 32
 _AUTODIFF_WORK, _AFFINE_WORK = 2**18, 2**20
 
 
@@ -99,11 +99,11 @@ def refit_sparse_rows(rows: SparseRows, shared: Shared, positions: np.ndarray, c
     start = SparseMaximum(mode.point, mode.value, objective.curvature_at(mode.point), mode.log_det, 0.0, 0)
 
     def chunk(some: SparseBlock) -> tuple[np.ndarray, ...]:
-        ends = refit_sparse(replace(objective, pairs=some), start)
+        ends = refit_sparse(objective.beside(some), start)
         none = np.empty((len(some.codes), 0))
         return ends.log_lik / k, ends.pseudo, ends.log_prior, ends.log_det, ends.done, none
 
-    size = max(1, min(_LARGEST_CHUNK, shared.chunk_bytes // (8 * objective.floats_a_candidate)))
+    size = max(1, min(_SPARSE_CHUNK, shared.chunk_bytes // (8 * objective.floats_a_candidate)))
     length = 1 << (int(size).bit_length() - 1)
     return _refitted(chunk, pairs.take, len(positions), length, shared.executor, padded=False)
 

@@ -88,20 +88,19 @@ def _chords(objective: SparseObjective, start: SparseMaximum) -> np.ndarray:
     q, (sets, p) = len(start.theta), pairs.offset.shape
     update = factor.solve(pairs.design.T.toarray()).reshape(q, sets, p)
     spread = _own_predictors(pairs, update)
-    gradient, own = _own_part(objective, start.theta, spread)
-    core = np.eye(p) + own @ spread
+    gradient, bend, log_lik = _own_part(objective, start.theta, spread)
+    core = np.eye(p) + bend @ spread
     theta = start.theta[:, None] + np.einsum("qsp,sp->qs", update, gradient)
-    staying = objective.at(np.repeat(start.theta[:, None], sets, axis=1))
-    best = np.repeat(start.theta[:, None], sets, axis=1)
     decrement, active = np.full(sets, np.inf), np.arange(sets)
-    theta = np.where(objective.at(theta).value >= staying.value, theta, best)
+    theta = np.where(objective.at(theta).value >= start.value + log_lik, theta, start.theta[:, None])
     best = theta.copy()
     for _ in range(_CHORDS):
-        g = objective.take(active).at(theta).gradient
+        g = objective.take(active).gradient(theta)
         shared = factor.solve(g)
         inside = _own_predictors(pairs.take(active), shared[:, :, None])[:, :, 0]
-        pull = np.linalg.solve(core[active], (own[active] @ inside[:, :, None]))[:, :, 0]
-        step = shared - np.einsum("qsp,sp->qs", update[:, active], pull)
+        pull = np.linalg.solve(core[active], (bend[active] @ inside[:, :, None]))[:, :, 0]
+        own = update if len(active) == sets else update[:, active]
+        step = shared - np.einsum("qsp,sp->qs", own, pull)
         ahead = np.sqrt(np.maximum((g * step).sum(axis=0), 0.0))
         shrinks = ahead <= _GAIN * decrement[active]
         best[:, active[shrinks]], decrement[active[shrinks]] = theta[:, shrinks], ahead[shrinks]
@@ -119,8 +118,8 @@ def _own_predictors(pairs: SparseBlock, vectors: np.ndarray) -> np.ndarray:
     return np.asarray(pairs.matrix @ own)
 
 
-def _own_part(objective: SparseObjective, theta: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """∇g (sets, p) and −∇²g (sets, p, p) where each candidate would move D's mode if ℓ_D + log π were quadratic.
+def _own_part(objective: SparseObjective, theta: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """∇g (sets, p) and −∇²g (sets, p, p) where each candidate would move D's mode if ℓ_D + log π were quadratic; g at the mode.
 
     The move u solves u = K ∇g(η + u) in its own predictors.
     """
@@ -128,9 +127,10 @@ def _own_part(objective: SparseObjective, theta: np.ndarray, spread: np.ndarray)
     assert pairs is not None
     eta = pairs.eta(np.repeat(theta[:, None], len(pairs.codes), axis=1))
     move, now = np.zeros_like(eta), model.derivatives_at(eta, pairs.codes, pairs.inputs)
+    staying = now.value
     for _ in range(_OWN_STEPS):
         miss = (spread @ now.gradient[:, :, None])[:, :, 0] - move
         move = move + np.linalg.solve(np.eye(eta.shape[1]) - spread @ now.hessian, miss[:, :, None])[:, :, 0]
         now = model.derivatives_at(eta + move, pairs.codes, pairs.inputs)
     finite = np.isfinite(now.gradient).all(axis=1) & np.isfinite(now.hessian).all(axis=(1, 2))
-    return np.where(finite[:, None], now.gradient, 0.0), np.where(finite[:, None, None], -now.hessian, 0.0)
+    return np.where(finite[:, None], now.gradient, 0.0), np.where(finite[:, None, None], -now.hessian, 0.0), staying

@@ -59,6 +59,13 @@ class SparseBlock:
         own = padded[self.columns, np.arange(len(self.columns))[:, None]]
         return np.einsum("npw,nw->np", self.matrix, own) + self.offset
 
+    def added(self, total: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        """Columns (q, n) with A_j' s_j of each row's slopes s_j (n, p) added to its own."""
+        own = np.einsum("npw,np->nw", self.matrix, slopes)
+        row, place = np.nonzero(self.columns < self.q)
+        total[self.columns[row, place], row] += own[row, place]
+        return total
+
     @property
     def pairs(self) -> np.ndarray:
         """Pairs (E, 2) of different parameters that a row touches."""
