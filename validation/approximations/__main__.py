@@ -5,10 +5,11 @@ What is in `results.json` already is not computed again: delete it to start anew
 
 from __future__ import annotations
 
+import argparse
 import json
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from rich.console import Console
 from scipy.stats import kendalltau
 
 import pymc_bpls as bpls
@@ -29,6 +29,7 @@ from pymc_bpls.montecarlo.nuts import sample
 from pymc_bpls.montecarlo.psis import log_evidence
 from validation.approximations.cases import Case, cases
 from validation.approximations.report import draw, write
+from validation.study.command import finish
 from validation.study.control_variates import controlled, log_means, stein
 
 HERE = Path(__file__).parent
@@ -49,6 +50,7 @@ def measure(case: Case) -> dict[str, Any]:
         "reasons": reference.reasons,
         "by_nuts": reference.by_nuts,
         "controlled": reference.by_nuts,
+        "exact": reference.log_mean.tolist(),
         "methods": {},
     }
     for name, scores in methods(pls).items():
@@ -153,20 +155,39 @@ def pareto_k(pls: bpls.BPLS, name: str) -> float | None:
     return log_evidence(engine, labeled, q, 2)[1]
 
 
+def compute(names: Sequence[str]) -> None:
+    """Measure what is missing of the cases that are called so, or of all."""
+    for case in cases():
+        results = stored()
+        if case.name in results or (names and case.name not in names):
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", bpls.BPLSWarning)
+            results[case.name] = measure(case)
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def stored() -> dict[str, Any]:
+    """What is measured, by case."""
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+
+
+def report() -> Path:
+    """The table and the figure of what is measured."""
+    results, names = stored(), [case.name for case in cases()]
+    in_order = {name: results[name] for name in names if name in results}
+    write(in_order, [name for name in names if name not in results], REPORTS / "approximations.md")
+    draw(in_order, REPORTS / "approximations.png")
+    return REPORTS / "approximations.md"
+
+
 def main() -> None:
     """Measure what is missing, then write the report."""
-    console = Console()
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for case in cases():
-        if case.name not in results:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", bpls.BPLSWarning)
-                results[case.name] = measure(case)
-            RESULTS.write_text(json.dumps(results, indent=1) + "\n")
-            console.print(case.name, results[case.name])
-    in_order = {case.name: results[case.name] for case in cases()}
-    write(in_order, REPORTS / "approximations.md")
-    draw(in_order, REPORTS / "approximations.png")
+    parser = argparse.ArgumentParser(prog="python -m validation.approximations", description=main.__doc__)
+    parser.add_argument("--cases", nargs="*", default=[], metavar="NAME", help="these cases alone, as the report calls them")
+    parser.add_argument("--report", action="store_true", help="only remake the report")
+    chosen = parser.parse_args()
+    finish(lambda: None if chosen.report else compute(chosen.cases), report)
 
 
 if __name__ == "__main__":

@@ -34,8 +34,9 @@ RECOMMENDATION = """## Which when
 - PSIS with 4,000 draws has more Monte Carlo error than EP has bias; take it for its k-hat, or with many more draws."""
 
 
-def write(results: Results, path: Path) -> None:
+def write(results: Results, missing: list[str], path: Path) -> None:
     """The table and what follows from it, as Markdown."""
+    left = f" Not measured yet: {', '.join(missing)}." if missing else ""
     path.write_text(
         "\n\n".join(
             [
@@ -48,7 +49,7 @@ def write(results: Results, path: Path) -> None:
                 "the reference has a star, NUTS's averages are taken with control variates (Mira et al. 2013), which "
                 "makes them as exact as those of ten to a hundred times the draws. "
                 "Errors near its own largest Monte Carlo error and τ between near ties cannot be told from it. "
-                "Times of the zoo were taken on a busy machine.",
+                "Times of the zoo were taken on a busy machine." + left,
                 _table(results),
                 "![Largest centred error of each approximation](approximations.png)",
                 _summary(results),
@@ -110,7 +111,7 @@ def _where_ep_is_refused(results: Results) -> list[str]:
     held = [
         (found["n"] / found["q"] < FEW_ROWS, found["methods"][refits], found["methods"][vi])
         for found in results.values()
-        if "refused" in found["methods"]["EP"] and all("error" in found["methods"][name] for name in (refits, vi))
+        if "refused" in found["methods"].get("EP", {}) and all("error" in found["methods"][name] for name in (refits, vi))
     ]
     lines = []
     for few, words in ((True, f"fewer than {FEW_ROWS}"), (False, f"{FEW_ROWS} or more")):

@@ -53,15 +53,19 @@ def digits() -> Case:
     return Case("digits", data.data[rows] / 16, np.where(np.arange(200) < 40, data.target[rows], -1))
 
 
-def hierarchy(n: int, m: int, groups: int) -> pm.Model:
-    """n labeled rows and m candidates in so many groups, whose intercepts have a free scale, with four features."""
+def hierarchy(n: int, m: int, groups: int, *, pool: bool = True) -> pm.Model:
+    """n labeled rows and m candidates in so many groups, whose intercepts have a free scale, with four features.
+
+    Without the `pool` it is PyMC's model of the labeled rows.
+    """
     rng = np.random.default_rng(0)
     X, group = rng.normal(size=(n + m, 4)), rng.integers(groups, size=n + m)
     latent = X[:, 0] + rng.normal(size=groups)[group] + rng.logistic(size=n + m)
+    labels, kept = np.where(np.arange(n + m) < n, latent > 0, -1), slice(None if pool else n)
     with pm.Model() as model:
         scale, z = pm.HalfNormal("scale", 1), pm.Normal("z", 0, 1, shape=groups)
-        eta = pm.Normal("intercept", 0, 2) + X @ pm.Normal("slopes", 0, 1, shape=4) + (scale * z)[group]
-        pm.Bernoulli("y", logit_p=eta, observed=np.where(np.arange(n + m) < n, latent > 0, -1))
+        eta = pm.Normal("intercept", 0, 2) + X[kept] @ pm.Normal("slopes", 0, 1, shape=4) + (scale * z)[group[kept]]
+        pm.Bernoulli("y", logit_p=eta, observed=labels[kept])
     return model
 
 

@@ -160,7 +160,7 @@ def groups(n: str, m: str, count: str, approximation: str) -> dict[str, Any]:
     scores = pls.score(approximation=approximation)
     found = {"seconds": time.perf_counter() - start, "cpu_seconds": time.process_time() - worked, "peak_gib": peak_memory()}
     found["space"] = scores.attrs["space"]
-    with model:
+    with cases.hierarchy(int(n), int(m), int(count), pool=False):
         found["find_map"] = rivals.seconds(lambda: pm.find_MAP(progressbar=False))
     return found
 
