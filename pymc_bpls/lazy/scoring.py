@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -21,7 +21,7 @@ from pymc_bpls.lazy.part_scorer import Averaging, PoolScorer, Reply, score_part
 from pymc_bpls.lazy.passes import over_parts
 from pymc_bpls.lazy.pool import LazyPool
 from pymc_bpls.lazy.results import best_dataset, counts, warn_of_lost, with_statistics
-from pymc_bpls.lazy.statistics import Statistics, total
+from pymc_bpls.lazy.statistics import Statistics
 from pymc_bpls.lazy.stores import Store, find_store
 from pymc_bpls.scoring.by_ep_and_vi import fit_gaussians, log_normalizer_of
 from pymc_bpls.scoring.criteria import CRITERIA, Criterion
@@ -85,26 +85,39 @@ def score_lazily(
     made = replace(made, top=top, store=store, left_out=none if left_out is None else np.sort(left_out))
     attrs["approximation"] = settings.approximation
     numbers, began = range(len(pool.partitions.lengths)), perf_counter()
-    done: dict[int, Reply] = {}
+    merged = _Merged(top, Statistics.none(len(made.present)))
     if store is not None:
         store.begin(_about(pool, settings, top))
-        done = {reply.number: reply for reply in store.done(numbers)}
-    left = [number for number in numbers if number not in done]
+        for reply in store.done(numbers):
+            merged.add(reply)
+    left, before = [number for number in numbers if number not in merged.numbers], merged.statistics.n
     with stage("partitions", len(numbers)) as tell:
-        tell(len(done))
-        rows = 0
+        tell(len(merged.numbers))
         for reply in over_parts(score_part, made, pool.partitions.parts(left), executor):
-            done[reply.number] = reply
-            rows += reply.statistics.n
+            merged.add(reply)
             tell(1)
-    seconds = perf_counter() - began
-    statistics = total([done[number].statistics for number in numbers], len(made.present))
-    best = Best.merged([done[number].best for number in numbers], top)
-    if rows:
-        attrs["rows_per_second"] = rows / seconds
+    seconds, statistics = perf_counter() - began, merged.statistics
+    if left:
+        attrs["rows_per_second"] = (statistics.n - before) / seconds
     if statistics.error > 0:
         attrs["score_error"] = statistics.error
-    return Scored(best, statistics, seconds, attrs)
+    return Scored(merged.best, statistics, seconds, attrs)
+
+
+@dataclass
+class _Merged:
+    """What the partitions with these `numbers` came to together: no more is held of a pool, however many it has."""
+
+    top: int
+    statistics: Statistics
+    best: Best = field(default_factory=Best.none)
+    numbers: set[int] = field(default_factory=set)
+
+    def add(self, reply: Reply) -> None:
+        """One more partition."""
+        self.best = Best.merged([self.best, reply.best], self.top)
+        self.statistics += reply.statistics
+        self.numbers.add(reply.number)
 
 
 def _about(pool: LazyPool, settings: Settings, top: int) -> dict[str, Any]:

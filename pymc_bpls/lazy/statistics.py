@@ -6,9 +6,7 @@ them. A grid is a coarsening of the next finer one, so that merging gives what o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
@@ -135,8 +133,3 @@ class Statistics:
 def _first(one: int, two: int) -> int:
     """The smaller of two row numbers, −1 being none."""
     return min(one, two) if min(one, two) >= 0 else max(one, two)
-
-
-def total(statistics: Sequence[Statistics], n_classes: int) -> Statistics:
-    """Of all parts."""
-    return reduce(lambda one, two: one + two, statistics, Statistics.none(n_classes))
