@@ -401,6 +401,7 @@ def test_labels_are_integrated_out_as_in_memory(data):
     assert two.attrs["verdict"] == one.attrs["verdict"] and two.attrs["n_pool"] == 250
     for name in ("unconstrained", "modes", "unconstrained_posterior"):
         xr.testing.assert_allclose(two[name].to_dataset(), one[name].to_dataset(), rtol=1e-9, atol=1e-9)
+    assert "Labels of 250 rows integrated out by laplace (weight 0.7)" in str(bpls.summary(two))
     assert two.attrs["log_z"] == pytest.approx(one.attrs["log_z"], rel=1e-12)
     for rows in ({"X": X[-5:]}, [3, N + 7, N + 200]):
         p = [pls.predict_proba(rows, result=result) for pls, result in ((held, one), (lazy, two))]

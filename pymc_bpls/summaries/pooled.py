@@ -14,24 +14,31 @@ from pymc_bpls.text.summary import Summary
 
 def is_pooled(result: Any) -> bool:
     """Whether it is what `marginalize` returned."""
-    return isinstance(result, xr.DataTree) and {"labels", "modes"} <= set(result.children)
+    return isinstance(result, xr.DataTree) and {"labeled", "modes"} <= set(result.children)
 
 
 def summarise_pooled(tree: xr.DataTree) -> Summary:
     """The supervised model and this one by the test rows, or the pool's classes where there are none."""
-    attrs, rows = tree.attrs, tree["labels"].to_dataset()
-    labels, p = rows["label"].to_numpy(), rows["probability"].to_numpy().max(axis=1)
+    attrs = tree.attrs
     modes = f"{attrs['modes']} modes were found" if attrs["modes"] > 1 else "one mode was found"
-    error = f", with errors up to {rows['probability_mcse'].max().item():.2g}" if "probability_mcse" in rows else ""
     sentences = [
         str(attrs["verdict"]),
         f"Labels of {attrs['n_pool']} rows integrated out by {attrs['approximation']} (weight {attrs['weight']:g}); {modes}.",
         say_trust(attrs),
-        f"Labels: {count_classes(labels)}.",
-        f"The median row is of its class with probability {np.median(p):.3f}, the least certain one with {p.min():.3f}{error}.",
+        *(_say_labels(tree["labels"].to_dataset()) if "labels" in tree.children else ()),
     ]
     if "curve" not in tree:
         return Summary(sentences, pd.DataFrame())
     curve = tree["curve"].to_dataset()
     table = {"accuracy": numbers(curve["accuracy"].to_numpy()), "log score": numbers(curve["log_score"].to_numpy())}
     return Summary(sentences, pd.DataFrame(table, index=["supervised", "with the pool"]))
+
+
+def _say_labels(rows: xr.Dataset) -> list[str]:
+    """Of a pool in memory: its classes, and how sure they are."""
+    labels, p = rows["label"].to_numpy(), rows["probability"].to_numpy().max(axis=1)
+    error = f", with errors up to {rows['probability_mcse'].max().item():.2g}" if "probability_mcse" in rows else ""
+    return [
+        f"Labels: {count_classes(labels)}.",
+        f"The median row is of its class with probability {np.median(p):.3f}, the least certain one with {p.min():.3f}{error}.",
+    ]

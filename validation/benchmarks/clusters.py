@@ -17,7 +17,7 @@ from validation.benchmarks.measure import REPEATS, in_turn, peak_memory
 from validation.benchmarks.rivals import seconds
 
 LABELED, BEST = 40, 1000
-_ROWS_OF_PARTITION = 50_000
+_ROWS_OF_PARTITION = 25_000
 #: Dask imports `sparse` where it is installed, which takes 80 MB of a worker and is not used.
 _WITHOUT_SPARSE = 'import sys; sys.modules["sparse"] = None'
 
