@@ -13,10 +13,12 @@ from scipy.special import logsumexp
 from scipy.stats import kendalltau, spearmanr
 
 import pymc_bpls as bpls
+from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.audit.agreement import PairScores, agreement, interval
 from pymc_bpls.audit.sentences import say_diagnostic, say_verdict
 from pymc_bpls.audit.truth import known_values
 from pymc_bpls.audit.uses import say_uses
+from pymc_bpls.montecarlo.psis import integrand_ks
 from pymc_bpls.rules.ranking import kendall, ranks, spearman
 
 EXPECTED_TAU = {
@@ -434,6 +436,16 @@ def test_k_hat_is_the_same_every_time_and_has_an_error(few):
     one, other = (informed.audit(["ppp"], exact=quadrature(split), random_seed=seed).agreement for seed in (1, 2))
     assert one["pareto_k"].item() == other["pareto_k"].item()
     assert 0 < one["pareto_k_mcse"].item() < 0.3
+
+
+def test_k_hat_is_not_fooled_by_features_that_somebody_simulated_by_seed_0():
+    """A nearly Gaussian posterior of 300 features: draws that are rows of X would lie far out along these rows' predictors."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 300))
+    pls = bpls.BPLS(reference.logistic(X, np.r_[np.arange(20) % 2, np.full(10, -1)], scale=0.05))
+    fit = pls.scorer.fit(pls.labeled)
+    _, k_hat = integrand_ks(fit.engine, fit.labeled, Gaussian.at_mode(fit.mode), 1, (np.arange(20, 22), np.zeros(2, dtype=int)))
+    assert k_hat.max() < 0.7
 
 
 def test_ranks_tie_what_is_equal_but_for_rounding():

@@ -32,6 +32,8 @@ Target = Engine | RowTarget
 _FAR_BELOW = 700.0
 _EQUAL = 1e-9
 _K_SETS, _K_DRAWS, _PAIRS = 4, 2000, 64
+#: A stream of its own: draws by seed 0 are the very features that somebody simulated by seed 0.
+_K_STREAM = 1_804_289_383
 _MIXTURES = 8
 _RAYS, _NAMED = (1e2, 1e4), 4
 _T_DRAWS = 4096
@@ -223,7 +225,7 @@ def integrand_ks(
     q = q.in_theta
     of_pairs, of_all = [], []
     for seed in range(_K_SETS):
-        z = np.random.default_rng(seed).normal(size=(_K_DRAWS, len(q.mean)))
+        z = np.random.default_rng((_K_STREAM, seed)).normal(size=(_K_DRAWS, len(q.mean)))
         theta = q.mean + z @ q.factor.T
         log_ratio = log_densities(engine, labeled, theta, k) + 0.5 * (z**2).sum(axis=1)
         of_pairs.append(_ks_of_pairs(engine, theta, log_ratio, *pairs))
