@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
-from pymc_bpls.audit.along_sentences import INTERRUPTED, say_ends, say_growth, say_regret, say_reliability
+from pymc_bpls.audit.along_sentences import COLUMNS, INTERRUPTED, say_ends, say_growth, say_regret, say_reliability
 from pymc_bpls.audit.exact_selection import compare_ends, exact_run
 from pymc_bpls.audit.forms import Form
 from pymc_bpls.audit.report import Audit, Report
@@ -65,8 +65,8 @@ class AuditAlong(Report):
         return pd.DataFrame(columns, index=pd.Index(rounds["step"].to_numpy(), name="pseudo-labels"))
 
     def sentences(self) -> list[str]:
-        """The verdict, then an answer to each question."""
-        return [self.verdict, *strings(self.tree.attrs["answers"])]
+        """The verdict, what the columns of the table are, then an answer to each question."""
+        return [self.verdict, COLUMNS, *strings(self.tree.attrs["answers"])]
 
 
 def audit_track(track: Track, forms: Sequence[Form], method: Method, every: int, seed: int, progressbar: bool) -> AuditAlong:

@@ -15,6 +15,12 @@ _LEAST_UNFLAGGED = 0.5
 INTERRUPTED = "Interrupted before exact selection was run, so that the last models are not compared."
 
 
+COLUMNS = (
+    "The columns: labeled, the rows of D; regret of the run, the exact log PPP that its own choice lost; tau, how well the "
+    "ranking by a criterion agrees with the exact one (Kendall's; 1: it is the same)."
+)
+
+
 def say_reliability(along: xr.Dataset, reasons: list[str]) -> str:
     """Is the reference to be trusted?"""
     n, bad = along.sizes["step"], int((along["reliable"] == 0).sum())
@@ -23,7 +29,10 @@ def say_reliability(along: xr.Dataset, reasons: list[str]) -> str:
     where = "the audited round" if n == 1 else f"all {n} audited rounds"
     flagged = int((along["n_unflagged"] < _LEAST_UNFLAGGED * along["n_compared"]).any("criterion").sum())
     if flagged:
-        return f"The reference has no fault of its own in {where}, and most candidates are flagged in {flagged} of {n}."
+        return (
+            f"The reference has no fault of its own in {where}; in {flagged} of {n} most candidates are flagged, whose exact "
+            "values are doubtful or nearer to each other than their errors."
+        )
     return f"The reference is reliable in {where}."
 
 
