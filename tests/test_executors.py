@@ -48,7 +48,6 @@ def _groups():
 
 
 MODELS = {
-    "parameters": lambda: _logistic(4),
     "rows": lambda: _logistic(60),
     "by autodiff": _curved,
     "sparse": _groups,
