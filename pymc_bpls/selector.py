@@ -633,7 +633,8 @@ class PseudoLabelSelector(ABC):
             have no variance, the draws are moved by Hamiltonian transitions and constants bridged. Seconds instead of a
             minute, and its k-hat says when to trust it.
         draws, tune, chains, nuts_sampler, **sample_kwargs
-            As in `pm.sample`.
+            As in `pm.sample`. Where draws diverge and no `target_accept` (nor `nuts` or `step`) is given, they are drawn again
+            with `target_accept=0.95`, and are not called reliable where they diverge even so.
         absolute : bool, default True
             Also log Z_2 − log Z_1 (or log Z_1), which takes a second run on the ordinary posterior for "ppp".
         executor : optional

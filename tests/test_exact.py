@@ -4,10 +4,11 @@ import numpy as np
 import pymc as pm
 import pytest
 import reference
+import xarray as xr
 from scipy.special import expit, logsumexp
 
 import pymc_bpls as bpls
-from pymc_bpls.montecarlo import references
+from pymc_bpls.montecarlo import nuts, references
 from pymc_bpls.montecarlo.nuts import Draws, sample
 
 # small runs are not reliable, and say so
@@ -100,7 +101,9 @@ def test_errors_of_nuts_are_honest(quadrature, monkeypatch):
     for seed in SEEDS:
         some = slice(size * seed, size * (seed + 1))
         parts = {k: Draws(whole.theta[:, some], whole.sample_stats.isel(draw=some), []) for k, whole in long.items()}
-        monkeypatch.setattr(references, "sample", lambda problem, labeled, k, parts=parts, **options: parts[k])
+        monkeypatch.setattr(
+            references, "sample_without_divergences", lambda problem, labeled, k, parts=parts, **options: parts[k]
+        )
         runs.append(pls.exact(labels="all", random_seed=seed, **NUTS))
     assert_honest(runs, split)
 
@@ -152,6 +155,29 @@ def test_an_unreliable_run_says_why(sim1_informed):
         run = sim1_informed.exact(random_seed=1, **{**NUTS, "draws": 20, "tune": 5, "absolute": False})
     assert run.attrs["reliable"] == 0
     assert any("ESS" in reason or "diverged" in reason for reason in run.attrs["reasons"])
+
+
+@pytest.mark.parametrize(
+    ("options", "diverges", "tried"),
+    [
+        ({}, [3, 0], [None, 0.95]),
+        ({}, [0], [None]),
+        ({"target_accept": 0.9}, [1], [0.9]),
+        ({"nuts": {"target_accept": 0.9}}, [1], [None]),
+    ],
+)
+def test_draws_that_diverged_are_drawn_again_by_smaller_steps(options, diverges, tried, monkeypatch):
+    found, left = [], iter(diverges)
+
+    def sample(problem, labeled, k, **options):
+        found.append(options.get("target_accept"))
+        stats = xr.Dataset({"diverging": (("chain", "draw"), np.arange(100).reshape(2, 50) < next(left))})
+        return Draws(np.zeros((2, 50, 1)), stats, [])
+
+    monkeypatch.setattr(nuts, "sample", sample)
+    run = nuts.sample_without_divergences(None, None, 2, random_seed=1, **options)
+    assert found == tried
+    assert nuts.divergences(run.sample_stats) == diverges[-1]
 
 
 def test_named_draws_have_the_model_s_dims():

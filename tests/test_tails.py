@@ -58,7 +58,7 @@ def drawn(monkeypatch):
     def named(shape):
         return xr.Dataset({"diverging": (("chain", "draw"), np.zeros(shape, dtype=bool))})
 
-    monkeypatch.setattr(references, "sample", sample)
+    monkeypatch.setattr(references, "sample_without_divergences", sample)
 
 
 @pytest.fixture(scope="module")

@@ -40,38 +40,60 @@ def hamiltonian_moves(
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Hamiltonian moves of draws.
 
-    n transitions of `steps` leapfrog steps each, in coordinates that `factor` (q, q) makes of unit scale, of each θ (S, q):
-    θ, the log-density there, and the share of proposals that were accepted.
+    As `walks` makes them of θ (S, q): θ, the log-density there, and the share of proposals that were accepted.
     """
     at = jax.value_and_grad(lambda theta: structure.log_density(theta, [(1.0, rows)], prior=True))
+    return walks(at, theta, factor, step, keys, n=n, steps=steps)
+
+
+def walks(
+    at: Callable[[jax.Array], tuple[jax.Array, jax.Array]],
+    points: jax.Array,
+    factor: jax.Array,
+    step: jax.Array,
+    keys: jax.Array,
+    *,
+    n: int,
+    steps: int,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """n transitions of `steps` leapfrog steps each, of each point (S, d), whose scale `factor` (d, d) makes unit.
+
+    `at` gives the log-density and its gradient at a point. Returned are points, log-densities (S,), and the shares (S,) of
+    proposals that were accepted.
+    """
 
     def walk(start: tuple[jax.Array, jax.Array]) -> Any:
-        theta, key = start
-        (theta, value, _, accepted), _ = jax.lax.scan(transition, (theta, *at(theta), 0.0), jax.random.split(key, n))
-        return theta, value, accepted / n
+        point, key = start
+        (point, value, _, accepted), _ = jax.lax.scan(transition, (point, *at(point), 0.0), jax.random.split(key, n))
+        return point, value, accepted / n
 
     def transition(state: Any, key: jax.Array) -> tuple[Any, None]:
-        theta, value, gradient, accepted = state
+        point, value, gradient, accepted = state
         for_momentum, for_step, for_test = jax.random.split(key, 3)
-        momentum = jax.random.normal(for_momentum, theta.shape, theta.dtype)
-        size = step * jax.random.uniform(for_step, (), theta.dtype, 0.7, 1.3)
+        momentum = jax.random.normal(for_momentum, point.shape, point.dtype)
+        size = step * jax.random.uniform(for_step, (), point.dtype, 0.7, 1.3)
 
         def leapfrog(state: Any, _: None) -> tuple[Any, None]:
-            theta, momentum, _, gradient = state
+            point, momentum, _, gradient = state
             momentum = momentum + 0.5 * size * (gradient @ factor)
-            theta = theta + factor @ (size * momentum)
-            value, gradient = at(theta)
-            return (theta, momentum + 0.5 * size * (gradient @ factor), value, gradient), None
+            point = point + factor @ (size * momentum)
+            value, gradient = at(point)
+            return (point, momentum + 0.5 * size * (gradient @ factor), value, gradient), None
 
-        (end, last, end_value, end_gradient), _ = jax.lax.scan(leapfrog, (theta, momentum, value, gradient), length=steps)
+        (end, last, end_value, end_gradient), _ = jax.lax.scan(leapfrog, (point, momentum, value, gradient), length=steps)
         gain = end_value - value - 0.5 * (last @ last - momentum @ momentum)
-        taken = jnp.log(jax.random.uniform(for_test, (), theta.dtype)) < gain
+        taken = jnp.log(jax.random.uniform(for_test, (), point.dtype)) < gain
         new = (end, end_value, end_gradient)
-        theta, value, gradient = (jnp.where(taken, a, b) for a, b in zip(new, (theta, value, gradient), strict=True))
-        return (theta, value, gradient, accepted + taken), None
+        point, value, gradient = (jnp.where(taken, a, b) for a, b in zip(new, (point, value, gradient), strict=True))
+        return (point, value, gradient, accepted + taken), None
 
-    theta, value, accepted = jax.lax.map(walk, (theta, keys), batch_size=_AT_ONCE)
-    return theta, value, accepted
+    points, value, accepted = jax.lax.map(walk, (points, keys), batch_size=_AT_ONCE)
+    return points, value, accepted
+
+
+def keys_of(n: int, rng: np.random.Generator) -> np.ndarray:
+    """A key of JAX's random numbers for each of n walks."""
+    return np.asarray(jax.random.split(jax.random.PRNGKey(int(rng.integers(2**31))), n))
 
 
 #: Transitions of draws (S, q) with a factor and a step: the draws, their log-densities (S,), and the share that was accepted.
@@ -85,7 +107,7 @@ def moved(engine: Engine, labeled: Labeled, k: int, draws: Weighted, rng: np.ran
     def move(
         theta: np.ndarray, factor: np.ndarray, step: float, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray, float]:
-        keys = np.asarray(jax.random.split(jax.random.PRNGKey(int(rng.integers(2**31))), len(theta)))
+        keys = keys_of(len(theta), rng)
         structure, count = engine.density.structure, {"n": TRANSITIONS, "steps": STEPS}
         theta, value, accepted = engine.compiler(
             hamiltonian_moves, structure, theta, factor, np.float64(step), keys, rows, **count

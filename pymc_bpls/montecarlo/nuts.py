@@ -30,6 +30,9 @@ from pymc_bpls.montecarlo.diagnostics import effective_size, r_hat
 from pymc_bpls.text.progress import is_shown, stage
 
 MOST_RHAT, LEAST_ESS, LEAST_BFMI = 1.01, 400.0, 0.3
+#: `target_accept` of a second run, where draws of the first diverged at PyMC's 0.8.
+SMALLER_STEPS = 0.95
+_STEPS_CHOSEN = ("target_accept", "nuts", "step")
 _NAMED = 4
 
 
@@ -130,6 +133,18 @@ def sample(problem: Problem, labeled: Labeled, k: int, *, pool: Unlabeled | None
     return Draws(theta, stats, reasons + diagnose(theta, stats, problem.density.parameters.labels))
 
 
+def sample_without_divergences(problem: Problem, labeled: Labeled, k: int, **options: Any) -> Draws:
+    """Draws as from `sample`; where some diverged, drawn again by smaller steps, unless the caller chose the steps.
+
+    A divergence says that steps were too large for some region, which draws then miss. PyMC warns of it and leaves a higher
+    `target_accept` to its user; a reference takes it by itself, and is distrusted where draws diverge even then.
+    """
+    run = sample(problem, labeled, k, **options)
+    if not divergences(run.sample_stats) or any(name in options for name in _STEPS_CHOSEN):
+        return run
+    return sample(problem, labeled, k, **options, target_accept=SMALLER_STEPS)
+
+
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Without PyMC's log lines, which are about the fresh model's variables, and without Python's warning that JAX's threads
@@ -146,10 +161,15 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
+def divergences(stats: xr.Dataset) -> int:
+    """How many draws diverged."""
+    return int(stats["diverging"].sum()) if "diverging" in stats else 0
+
+
 def diagnose(theta: np.ndarray, stats: xr.Dataset, labels: tuple[str, ...]) -> list[str]:
     """Reasons not to trust a run, in words: divergences, R-hat, effective sample sizes, BFMI."""
     reasons = []
-    divergent = int(stats["diverging"].sum()) if "diverging" in stats else 0
+    divergent = divergences(stats)
     if divergent:
         reasons.append(f"{divergent} of {theta[..., 0].size} draws diverged")
     if len(theta) < 2:

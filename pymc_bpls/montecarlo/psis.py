@@ -14,7 +14,6 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pymc_bpls.approximations.gaussian import Gaussian
-from pymc_bpls.approximations.predictive import antithetic_draws
 from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.threads import IN_TURN
 from pymc_bpls.engine.engine import Engine
@@ -36,7 +35,7 @@ _K_SETS, _K_DRAWS, _PAIRS = 4, 2000, 64
 _K_STREAM = 1_804_289_383
 _MIXTURES = 8
 _RAYS, _NAMED = (1e2, 1e4), 4
-_T_DRAWS = 4096
+_CONSTANT_DRAWS = 2**13
 _EFFECTIVE = 0.02
 _POWERS = (1.0, 0.8, 0.6, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0)
 
@@ -162,22 +161,17 @@ def _smoothed(log_ratio: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
 
 
 def log_evidence(engine: Engine, labeled: Labeled, q: Gaussian, k: int) -> tuple[LogRatio, float]:
-    """log Z_k by importance sampling from q over fixed antithetic draws with its error, and k-hat of its weights."""
-    q = q.in_theta
-    z = antithetic_draws(len(q.mean))
-    log_q = -0.5 * (z**2).sum(axis=1) - np.log(np.diag(q.factor)).sum() - 0.5 * len(q.mean) * np.log(2 * np.pi)
-    smoothed, pareto_k, log_ratio = _smoothed(log_densities(engine, labeled, q.mean + z @ q.factor.T, k) - log_q)
-    return LogRatio(float(logsumexp(log_ratio) - np.log(len(z))), _error(smoothed)), pareto_k
-
-
-def log_evidence_by_t(engine: Engine, labeled: Labeled, q: Gaussian, k: int) -> tuple[LogRatio, float]:
-    """log Z_k from a t distribution with q's mean and covariance, with its error and k-hat.
+    """log Z_k by importance sampling from a t distribution with q's mean and covariance, with its error and k-hat.
 
     On the unconstrained scale the posterior of a bounded parameter has exponential tails: weights against a Gaussian have no
     finite mean error there, and k-hat is large, though the tails hold next to nothing. Against a t they are bounded.
     """
-    proposal = Proposal(q.in_theta.mean, q.in_theta.covariance)
-    weighted, log_z = _weighted(engine, labeled, k, [proposal], _T_DRAWS, np.random.default_rng(0))
+    target = RowTarget.of(engine, labeled)
+    own = None if target is None else target.within(q)
+    within = q.in_theta if own is None else own
+    proposal = Proposal(within.mean, within.covariance)
+    sampled = engine if target is None or own is None else target
+    weighted, log_z = _weighted(sampled, labeled, k, [proposal], _CONSTANT_DRAWS, np.random.default_rng(0))
     return log_z, float("inf") if weighted.pareto_k is None else weighted.pareto_k
 
 

@@ -24,12 +24,12 @@ from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.montecarlo.bridge import LogRatio
 from pymc_bpls.montecarlo.constants import log_normaliser, log_ratio
-from pymc_bpls.montecarlo.moves import STEPS, TRANSITIONS, moved, moved_by
-from pymc_bpls.montecarlo.nuts import LEAST_ESS, Draws, named_draws, sample
+from pymc_bpls.montecarlo.moves import moved, moved_by
+from pymc_bpls.montecarlo.nuts import LEAST_ESS, Draws, named_draws, sample_without_divergences
 from pymc_bpls.montecarlo.other_modes import unvisited_modes
 from pymc_bpls.montecarlo.pareto import GOOD_K, has_variance
 from pymc_bpls.montecarlo.psis import heavier_tails, importance_draws
-from pymc_bpls.montecarlo.row_draws import RowTarget, hamiltonian_moves
+from pymc_bpls.montecarlo.row_draws import RowTarget
 from pymc_bpls.montecarlo.weighted import Weighted
 from pymc_bpls.text.progress import stage
 
@@ -79,10 +79,10 @@ class Nuts:
     options: dict[str, Any]
 
     def __call__(self, problem: Problem, engine: Engine, labeled: Labeled, k: int) -> Reference:
-        run = sample(problem, labeled, k, random_seed=self.seeds[0], **self.options)
+        run = sample_without_divergences(problem, labeled, k, random_seed=self.seeds[0], **self.options)
         ordinary = None
         if self.absolute and k == 2:
-            ordinary = sample(problem, labeled, 1, random_seed=self.seeds[1], **self.options)
+            ordinary = sample_without_divergences(problem, labeled, 1, random_seed=self.seeds[1], **self.options)
         rng = np.random.default_rng(self.seeds[2])
         return reference_by(run, ordinary, problem, engine, labeled, k, rng, absolute=self.absolute)
 
@@ -209,8 +209,7 @@ def _samples_in_rows(
     for k, (draws, log_z, proposal) in zip(ks, drawn, strict=True):
         reasons, points, log_weights = _bad_k(draws.pareto_k), draws.theta, draws.log_weights
         if move:
-            transitions = partial(_move_in_rows, target, k)
-            points, unsettled = moved_by(transitions, draws, rng)
+            points, unsettled = moved_by(partial(target.moved, k), draws, rng)
             log_weights, reasons = np.zeros(n), reasons + unsettled
             try:
                 log_z = log_normaliser(target, labeled, k, points[None], rng)
@@ -219,12 +218,6 @@ def _samples_in_rows(
         in_theta = Weighted(target.theta(points, rng), log_weights, 1, draws.pareto_k)
         samples.append(Sample(in_theta, log_z, proposal, move, reasons))
     return samples
-
-
-def _move_in_rows(
-    target: RowTarget, k: int, points: np.ndarray, factor: np.ndarray, step: float, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray, float]:
-    return hamiltonian_moves(target, k, points, factor, step, rng, n=TRANSITIONS, steps=STEPS)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import jax
 import numpy as np
 
 from pymc_bpls.approximations.gaussian import Gaussian
@@ -16,6 +17,8 @@ from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.rows.affine_rows import Block
 from pymc_bpls.engine.rows.reduced_rows import ReducedRows
 from pymc_bpls.model.data.table import Labeled
+from pymc_bpls.model.structure import Structure
+from pymc_bpls.montecarlo.moves import STEPS, TRANSITIONS, keys_of, walks
 
 _AT_ONCE = 2**18
 
@@ -55,17 +58,25 @@ class RowTarget:
         block = self.rows.labeled_block(labeled)
         return np.concatenate([self._log_lik(block, some) for some in self._parts(block, points)])
 
-    def log_density(self, points: np.ndarray, k: int) -> np.ndarray:
-        """log p_k but for constants at coordinates (S, d)."""
-        return self.rows.gaussian_prior.at(points)[0] + k * self.log_lik_labeled(self.labeled, points)
-
-    def gradient(self, points: np.ndarray, k: int) -> np.ndarray:
-        """Of log p_k, at coordinates (S, d)."""
-        block, gradients = self.rows.labeled_block(self.labeled, k), self.rows.gaussian_prior.at(points)[1]
-        for first, some in zip(self._starts(block, points), self._parts(block, points), strict=True):
-            slopes = self.rows.gradient_at(*self._predictors(block, some)).reshape(len(some), *block.offset.shape)
-            gradients[first : first + len(some)] += (block.weights[:, None] * slopes).reshape(len(some), -1) @ block.flat
-        return gradients
+    def moved(
+        self, k: int, points: np.ndarray, factor: np.ndarray, step: float, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """Coordinates (S, d) after Hamiltonian transitions, log p_k (S,) but for constants, and the share that was accepted."""
+        block, prior, density = self.rows.labeled_block(self.labeled, k), self.rows.gaussian_prior, self.rows.density
+        points, value, accepted = self.rows.model.compiler(
+            moves_in_rows,
+            density.structure,
+            points,
+            factor,
+            np.float64(step),
+            keys_of(len(points), rng),
+            (prior.start, prior.slope, prior.precision),
+            (block.matrix, block.offset, block.weights),
+            (block.codes, *block.inputs),
+            n=TRANSITIONS,
+            steps=STEPS,
+        )
+        return points, value, float(accepted.mean())
 
     def _log_lik(self, block: Block, points: np.ndarray) -> np.ndarray:
         return self.rows.log_lik_at(*self._predictors(block, points)).reshape(len(points), -1) @ block.weights
@@ -88,33 +99,28 @@ class RowTarget:
         return max(1, _AT_ONCE // block.offset.size)
 
 
-def hamiltonian_moves(
-    target: RowTarget,
-    k: int,
-    points: np.ndarray,
-    factor: np.ndarray,
-    step: float,
-    rng: np.random.Generator,
+def moves_in_rows(
+    structure: Structure,
+    points: jax.Array,
+    factor: jax.Array,
+    step: jax.Array,
+    keys: jax.Array,
+    prior: tuple[jax.Array, ...],
+    design: tuple[jax.Array, ...],
+    rows: tuple[jax.Array, ...],
     *,
     n: int,
     steps: int,
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """n transitions of `steps` leapfrog steps each, as `moves.hamiltonian_moves` makes them of θ, of coordinates (S, d)."""
-    value, gradient = target.log_density(points, k), target.gradient(points, k)
-    accepted = 0.0
-    for _ in range(n):
-        momentum = rng.normal(size=points.shape)
-        size = step * rng.uniform(0.7, 1.3, size=(len(points), 1))
-        at, last, end_gradient = points, momentum, gradient
-        for _ in range(steps):
-            last = last + 0.5 * size * (end_gradient @ factor)
-            at = at + (size * last) @ factor.T
-            end_gradient = target.gradient(at, k)
-            last = last + 0.5 * size * (end_gradient @ factor)
-        end_value = target.log_density(at, k)
-        gain = end_value - value - 0.5 * ((last**2).sum(axis=1) - (momentum**2).sum(axis=1))
-        taken = np.log(rng.uniform(size=len(points))) < gain
-        points, gradient = (np.where(taken[:, None], new, old) for new, old in ((at, points), (end_gradient, gradient)))
-        value = np.where(taken, end_value, value)
-        accepted += taken.mean() / n
-    return points, value, accepted
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Hamiltonian moves in the coordinates of labeled rows.
+
+    `prior` is the quadratic's centre, slope and precision, `design` is D's matrix (n, p, d), offset (n, p) and weights (n,).
+    """
+    (start, slope, precision), (matrix, offset, weights) = prior, design
+
+    def log_density(point: jax.Array) -> jax.Array:
+        move = point - start
+        log_lik = jax.vmap(structure.log_lik_at)(matrix @ point + offset, *rows)
+        return weights @ log_lik + slope @ move - 0.5 * move @ precision @ move
+
+    return walks(jax.value_and_grad(log_density), points, factor, step, keys, n=n, steps=steps)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from validation.references.cases import CANDIDATES, Case, cases
-from validation.references.measure import CHAINS, DRAWS, METHODS, SEEDS_AT_ONCE, TUNE, measure
+from validation.references.measure import CHAINS, METHODS, SEEDS_AT_ONCE, TUNE, draws_of_chain, measure
 from validation.references.report import write
 from validation.references.truth import truth
 from validation.study.command import add_jobs, finish
@@ -53,7 +53,8 @@ class Setting:
 
 def protocol(setting: Setting) -> dict[str, Any]:
     """What all blocks have in common."""
-    return {"draws": DRAWS, "chains": CHAINS, "tune": TUNE, "seeds": SEEDS_AT_ONCE, "candidates": CANDIDATES}
+    draws = draws_of_chain(setting.case, setting.method)
+    return {"draws": draws, "chains": CHAINS, "tune": TUNE, "seeds": SEEDS_AT_ONCE, "candidates": CANDIDATES}
 
 
 def block_of_runs(setting: Setting, block: int) -> dict[str, Any]:

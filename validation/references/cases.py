@@ -24,13 +24,17 @@ Points = Iterator[tuple[np.ndarray, np.ndarray]]
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Labels (rows,), −1 where unlabeled; how the model is declared; log p of each class (S, rows, K) at θ (S, q)."""
+    """Labels (rows,), −1 where unlabeled; how the model is declared; log p of each class (S, rows, K) at θ (S, q).
+
+    A run of NUTS takes `draws` in each chain: as many as the model needs to be called reliable, if nothing is wrong.
+    """
 
     name: str
     y: np.ndarray
     declare: Callable[[np.ndarray], None]
     log_p: Callable[[np.ndarray], np.ndarray]
     points: Callable[[], Points]
+    draws: int = 400
 
     def model(self) -> pm.Model:
         """The declared model."""
@@ -137,7 +141,7 @@ def hierarchy() -> Case:
             normal[:, 1] = np.abs(normal[:, 1])
             yield np.column_stack([normal, draw.uniform(-2, 2, PIECE)]), np.zeros(PIECE)
 
-    return Case("hierarchy", y, declare, log_p, points)
+    return Case("hierarchy", y, declare, log_p, points, draws=1000)
 
 
 def two_modes() -> Case:

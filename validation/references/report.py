@@ -17,7 +17,8 @@ as the third column says (40 once the study is whole), beside quadrature in plai
 prior; separated: 8,000,000 draws by importance sampling).
 z is an estimate minus the truth, divided by its reported error. Its root mean square should be 1, and not above 1.3, among the
 runs that are called reliable: of log Z_2 − log Z_1, of log PPP of each candidate's most probable class, and of that of its
-least probable one. A run has 1,600 draws; those of NUTS are stretches of long chains, each judged by itself."""
+least probable one. A run has 1,600 draws, of the hierarchy by NUTS 4,000, as is the default there; runs of NUTS are stretches
+of long chains, each judged by itself, and drawn again by smaller steps where draws diverged, as `exact` does."""
 
 
 def z_scores(runs: list[dict[str, Any]], truth: dict[str, Any]) -> dict[str, np.ndarray]:
