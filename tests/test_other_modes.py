@@ -7,6 +7,8 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
+from scipy import stats
+from scipy.special import log_expit, logsumexp
 from zoo import ACCEPTED
 
 import pymc_bpls as bpls
@@ -163,3 +165,24 @@ def test_a_prior_of_one_parameter_that_bends_upwards_is_seen():
         pm.Potential("up", 0.01 * pt.sqr(b))
     pls = bpls.BPLS(model)
     assert len(nonconcave_parameters(pls.engine, pls.labeled)) == 1
+
+
+@pytest.mark.parametrize(("weights", "centres", "sds"), [([0.5, 0.5], [0, 9], [0.5, 0.5]), ([0.9, 0.1], [0, 40], [1, 2])])
+def test_a_mode_that_is_far_away_is_no_part_of_a_reliable_constant(weights, centres, sds):
+    """A prior of two parts, of which draws around the first mode see one, whatever k-hat says."""
+    x, y = np.append(np.linspace(0.1, 0.6, 30)[:10], [0.2, 0.3]), np.r_[0, np.ones(9), -1, -1].astype(int)
+    x[0] = -0.1
+    with pm.Model() as model:
+        a, b = pm.Normal("a", 0, 1), pm.NormalMixture("b", w=weights, mu=centres, sigma=sds)
+        pm.Bernoulli("y", logit_p=a + b * x, observed=y)
+    with pytest.warns(bpls.BPLSWarning, match="no draw is near"):
+        run = bpls.BPLS(model).exact(method="psis", draws=250, random_seed=0, progressbar=False)
+    b, a = (grid.ravel() for grid in np.meshgrid(np.linspace(-6, 60, 2001), np.linspace(-6, 6, 121)))
+    log_prior = logsumexp(
+        [np.log(w) + stats.norm(m, s).logpdf(b) for w, m, s in zip(weights, centres, sds, strict=True)], axis=0
+    )
+    log_prior = log_prior + stats.norm(0, 1).logpdf(a)
+    log_lik = sum(log_expit((2 * y[i] - 1) * (a + b * x[i])) for i in range(10))
+    exact = logsumexp(log_prior + 2 * log_lik) - logsumexp(log_prior + log_lik)
+    assert abs(run.attrs["log_normalizer"] - exact) > 3 * run.attrs["log_normalizer_error"]
+    assert run.attrs["reliable"] == 0

@@ -23,12 +23,14 @@ from pymc_bpls.engine.sparse.newton import maximise
 from pymc_bpls.engine.sparse.objective import SparsePoint
 from pymc_bpls.errors import ModeError
 from pymc_bpls.model.data.table import Labeled
+from pymc_bpls.montecarlo.psis import log_densities
 from pymc_bpls.montecarlo.weighted import Weighted
 from pymc_bpls.text.progress import stage
 
 _STARTS, _RADIUS = 6, 2.0
+_DISTANCES, _BUMPS, _MOST_NUMBERS = np.geomspace(0.25, 1024.0, 13), 4, 2**22
 _SAME, _OFF = 1e-2, 0.1
-_MASS, _VISITED = 0.05, 1e-3
+_MASS, _MISSED, _VISITED = 0.05, 0.01, 1e-3
 _OPERATIONS, _STEPS = 5e9, 20
 NOT_LOOKED_FOR = "not looked for"
 
@@ -96,7 +98,8 @@ def find_modes(engine: Engine, labeled: Labeled, k: int, mode: Mode | None = Non
     """Distinct modes of k ℓ_D + log π: `mode`, or that from the model's start, and those from fixed points around the start.
 
     These are uniform within 2 of it; where there is no time for six climbs, in the parameters in which S may not be concave,
-    and at the mode in the others. The centre of an approximation in place of `mode` is compared with no other.
+    and at the mode in the others. Before them, climbs start where S has a bump along one of these parameters, however far away
+    (`bumps`). The centre of an approximation in place of `mode` is compared with no other.
     """
     modes = [] if mode is None else [mode]
     if mode is None:
@@ -118,9 +121,11 @@ def find_modes(engine: Engine, labeled: Labeled, k: int, mode: Mode | None = Non
     if modes and affordable < _STARTS * _STEPS:
         others = np.setdiff1d(np.arange(q), free)
         starts[:, others] = modes[0].theta[others]
+    if modes:
+        starts = np.vstack([bumps(engine, labeled, k, modes[0].theta, free), starts])
     climb = _Climb(derivatives, max(affordable, modes[0].steps + 1 if modes else _STEPS), modes)
     tried = 0
-    with stage("looking for other modes", _STARTS) as tell, for_matrices_of(d):
+    with stage("looking for other modes", len(starts)) as tell, for_matrices_of(d):
         for point in starts if rows is None else rows.space.points(starts):
             tell(1)
             try:
@@ -133,7 +138,27 @@ def find_modes(engine: Engine, labeled: Labeled, k: int, mode: Mode | None = Non
                 found = outcome.within(rows)
                 if all(other.gaussian.distances(found.theta[None])[0] > _SAME for other in modes):
                     modes.append(found)
-    return Search(tuple(modes), tried, _STARTS)
+    return Search(tuple(modes), tried, len(starts))
+
+
+def bumps(engine: Engine, labeled: Labeled, k: int, theta: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """Points (B, q), the highest four, where k ℓ_D + log π has a local maximum on a line through θ along one parameter.
+
+    Lines are looked at a quarter to a thousand units away, by twos: a peak that is narrower than that still rises towards its
+    top on both sides. Modes that only a move of several parameters at once reaches are not seen.
+    """
+    offsets = np.concatenate([-_DISTANCES[::-1], [0.0], _DISTANCES])
+    free = free[: max(1, _MOST_NUMBERS // (len(offsets) * len(theta)))]
+    points = np.repeat(theta[None, None], len(free), axis=0).repeat(len(offsets), axis=1)
+    points[np.arange(len(free)), :, free] += offsets
+    with np.errstate(all="ignore"):
+        values = log_densities(engine, labeled, points.reshape(-1, len(theta)), k).reshape(points.shape[:2])
+    inner = values[:, 1:-1]
+    peak = np.isfinite(inner) & (inner > values[:, :-2]) & (inner > values[:, 2:])
+    middle = len(_DISTANCES) - 1
+    peak[:, middle - 1 : middle + 2] = False
+    found = points[:, 1:-1][peak][np.argsort(-inner[peak], kind="stable")]
+    return found[:_BUMPS]
 
 
 def _find_sparsely(engine: Engine, labeled: Labeled, k: int, modes: list[Mode]) -> Search:
@@ -187,7 +212,7 @@ def missed_modes(search: Search, draws: Weighted) -> list[str]:
     nearest = np.argmin([mode.gaussian.distances(draws.theta) - mode.log_det for mode in modes], axis=0)
     weights = np.exp(draws.log_weights - logsumexp(draws.log_weights))
     visited = np.bincount(nearest, weights, minlength=len(modes))
-    missed = mass[(mass > _MASS) & (visited < _VISITED)]
+    missed = mass[(mass > _MISSED) & (visited < _VISITED)]
     if not missed.size:
         return []
     return [f"{len(modes)} modes were found, and no draw is near {len(missed)} of them with {missed.sum():.0%} of the mass"]

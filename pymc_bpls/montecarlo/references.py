@@ -102,7 +102,9 @@ def reference_by(
     log_z = cache(lambda: log_normaliser(engine, labeled, k, run.theta, rng))
     reasons, normaliser = list(run.reasons), None
     if ordinary is not None:
-        reasons += [f"for log Z_1, {reason}" for reason in ordinary.reasons]
+        first = Weighted(ordinary.flat, np.zeros(len(ordinary.flat)), len(ordinary.theta), None)
+        missed = unvisited_modes(engine, labeled, 1, first)
+        reasons += [f"for log Z_1, {reason}" for reason in (*ordinary.reasons, *missed)]
         normaliser = log_ratio(engine, labeled, ordinary.theta, run.theta)
     elif absolute and k == 1:
         normaliser = log_z()
@@ -132,7 +134,8 @@ class Psis:
         [sampled, *ordinary] = importance_samples(engine, labeled, ks, self.n, rng, self.around)
         reasons, normaliser = [*sampled.reasons, *_few_draws(self.n)], None
         if ordinary:
-            reasons += [f"for log Z_1, {reason}" for reason in ordinary[0].reasons]
+            missed = unvisited_modes(engine, labeled, 1, ordinary[0].draws)
+            reasons += [f"for log Z_1, {reason}" for reason in (*ordinary[0].reasons, *missed)]
             normaliser = sampled.over(ordinary[0], engine, labeled)
         elif self.absolute:
             normaliser = sampled.log_z
