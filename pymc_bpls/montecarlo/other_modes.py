@@ -94,12 +94,12 @@ class _Climb:
         return value, gradient, hessian
 
 
-def find_modes(engine: Engine, labeled: Labeled, k: int, mode: Mode | None = None) -> Search:
+def find_modes(engine: Engine, labeled: Labeled, k: int, mode: Mode | None = None, *, far: bool = False) -> Search:
     """Distinct modes of k ℓ_D + log π: `mode`, or that from the model's start, and those from fixed points around the start.
 
     These are uniform within 2 of it; where there is no time for six climbs, in the parameters in which S may not be concave,
-    and at the mode in the others. Before them, climbs start where S has a bump along one of these parameters, however far away
-    (`bumps`). The centre of an approximation in place of `mode` is compared with no other.
+    and at the mode in the others. For `far` ones, climbs start before them where S has a bump along one of these parameters
+    (`bumps`), which takes a function more. The centre of an approximation in place of `mode` is compared with no other.
     """
     modes = [] if mode is None else [mode]
     if mode is None:
@@ -121,7 +121,7 @@ def find_modes(engine: Engine, labeled: Labeled, k: int, mode: Mode | None = Non
     if modes and affordable < _STARTS * _STEPS:
         others = np.setdiff1d(np.arange(q), free)
         starts[:, others] = modes[0].theta[others]
-    if modes:
+    if far and modes:
         starts = np.vstack([bumps(engine, labeled, k, modes[0].theta, free), starts])
     climb = _Climb(derivatives, max(affordable, modes[0].steps + 1 if modes else _STEPS), modes)
     tried = 0
@@ -200,7 +200,7 @@ def _affordable(engine: Engine, labeled: Labeled, d: int) -> int:
 
 def unvisited_modes(engine: Engine, labeled: Labeled, k: int, draws: Weighted) -> list[str]:
     """A reason to distrust draws of p_k where a mode with mass, by Laplace's method, is nearest to none of them."""
-    return missed_modes(find_modes(engine, labeled, k), draws)
+    return missed_modes(find_modes(engine, labeled, k, far=True), draws)
 
 
 def missed_modes(search: Search, draws: Weighted) -> list[str]:
