@@ -32,7 +32,7 @@ _FAR_BELOW = 700.0
 _EQUAL = 1e-9
 _K_SETS, _K_DRAWS, _PAIRS = 4, 2000, 64
 #: A stream of its own: draws by seed 0 are the very features that somebody simulated by seed 0.
-_K_STREAM = 1_804_289_383
+_STREAM = 1_804_289_383
 _MIXTURES = 8
 _RAYS, _NAMED = (1e2, 1e4), 4
 _CONSTANT_DRAWS = 2**13
@@ -171,7 +171,7 @@ def log_evidence(engine: Engine, labeled: Labeled, q: Gaussian, k: int) -> tuple
     within = q.in_theta if own is None else own
     proposal = Proposal(within.mean, within.covariance)
     sampled = engine if target is None or own is None else target
-    weighted, log_z = _weighted(sampled, labeled, k, [proposal], _CONSTANT_DRAWS, np.random.default_rng(0))
+    weighted, log_z = _weighted(sampled, labeled, k, [proposal], _CONSTANT_DRAWS, np.random.default_rng((_STREAM, k)))
     return log_z, float("inf") if weighted.pareto_k is None else weighted.pareto_k
 
 
@@ -219,7 +219,7 @@ def integrand_ks(
     q = q.in_theta
     of_pairs, of_all = [], []
     for seed in range(_K_SETS):
-        z = np.random.default_rng((_K_STREAM, seed)).normal(size=(_K_DRAWS, len(q.mean)))
+        z = np.random.default_rng((_STREAM, seed)).normal(size=(_K_DRAWS, len(q.mean)))
         theta = q.mean + z @ q.factor.T
         log_ratio = log_densities(engine, labeled, theta, k) + 0.5 * (z**2).sum(axis=1)
         of_pairs.append(_ks_of_pairs(engine, theta, log_ratio, *pairs))
