@@ -11,17 +11,20 @@ import pytest
 import reference
 import xarray as xr
 from elsewhere import Elsewhere
-from scipy.stats import t, ttest_1samp
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import multivariate_t, t, ttest_1samp
 from sklearn.metrics import brier_score_loss, log_loss, zero_one_loss
 from sklearn.model_selection import StratifiedGroupKFold
 
 import pymc_bpls as bpls
 from pymc_bpls.choosing.betting import bets, labels_to_see, log_wealth
-from pymc_bpls.choosing.bound import lower_bound
+from pymc_bpls.choosing.bound import Dealt, lower_bounds
 from pymc_bpls.choosing.evidence import Judged, judge, of_units
 from pymc_bpls.choosing.folds import NoFolds, Units, cross_fitting, deal_groups, deal_rows, one_after_the_other
 from pymc_bpls.choosing.losses import LOSSES
 from pymc_bpls.choosing.pipelines import ByUser, Pipeline
+from pymc_bpls.choosing.simultaneous import quantile_of_largest
 
 QUIET = {"progressbar": False}
 TRAIN = {"probability": bpls.Train("probability", rounds=3)}
@@ -41,30 +44,87 @@ def oracle(truth, p=0.95):
 # --- the bound and the bets -------------------------------------------------------------------------------------------------
 
 
-def test_the_bound_is_student_s_where_folds_are_independent():
-    d = rng.normal(0.1, 0.3, size=7)
+def dealt_in_turn(n, folds, ratio=0.0, repeats=1):
+    """Rows of each repeat in order, in folds of equal size."""
+    one = np.repeat(np.arange(folds), n // folds)
+    return Dealt(
+        np.tile(np.arange(n), repeats),
+        np.concatenate([one + folds * number for number in range(repeats)]),
+        np.repeat(np.arange(repeats), n),
+        ratio,
+    )
+
+
+def test_the_bound_of_many_independent_folds_is_student_s():
+    d = rng.normal(0.1, 0.3, size=12)
     interval = ttest_1samp(d, 0, alternative="greater").confidence_interval(0.9)
-    found = lower_bound(d[:, None], 0.0, 0.1, 1)
+    (found,) = lower_bounds(d[None], dealt_in_turn(12, 12), 0.1)
     assert found.lower == pytest.approx(interval.low) and found.mean == pytest.approx(d.mean())
-    by_hand = d.mean() - t.ppf(1 - 0.1 / 3, 6) * np.sqrt((1 / 7 + 0.25) * d.var(ddof=1))
-    assert lower_bound(d[:, None], 0.25, 0.1, 3).lower == pytest.approx(by_hand)
-    assert lower_bound(d[:1, None], 0.25, 0.1, 3).lower == -np.inf
+    (found,) = lower_bounds(d[None], dealt_in_turn(12, 12, 0.25), 0.1)
+    assert found.lower == pytest.approx(d.mean() - t.ppf(0.9, 11) * np.sqrt(1.25 * d.var(ddof=1) / 12))
 
 
-def test_with_the_labels_that_it_says_the_bound_of_such_a_difference_is_0():
-    d = rng.normal(0, 0.3, size=10)
-    n = lower_bound(d[:, None], 0.25, 0.1, 2).labels_to_see(0.01, 40)
-    more = 0.01 + (d - d.mean()) * np.sqrt(40 / n)  # fold means of n labels
-    assert lower_bound(more[:, None], 0.25, 0.1, 2).lower == pytest.approx(0, abs=1e-12)
+def test_a_fold_that_fails_as_a_whole_widens_the_bound():
+    """Variance of fold means over their number, where rows of a fold are alike."""
+    of_folds = np.array([0.4, -0.3, 0.5, 0.6, -0.1])
+    (found,) = lower_bounds(np.repeat(of_folds, 8)[None], dealt_in_turn(40, 5, 0.25), 0.1)
+    assert found.lower == pytest.approx(of_folds.mean() - t.ppf(0.9, 4) * np.sqrt(1.25 * of_folds.var(ddof=1) / 5))
 
 
 def test_folds_that_are_alike_by_stratification_prove_nothing():
     """Always one class against always the other: by fold the difference is 3/5 − 2/5, by row a coin's, 12 heads of 20."""
-    folds = [np.array([1.0, 1.0, 1.0, -1.0, -1.0])] * 4
-    found = lower_bound(folds, 1 / 3, 0.1, 1)
-    by_hand = np.sqrt((1 / 4 + 1 / 3) * np.concatenate(folds).var(ddof=1) / 5)
-    assert found.mean == pytest.approx(0.2) and found.error == pytest.approx(by_hand)
+    d = np.tile([1.0, 1.0, 1.0, -1.0, -1.0], 4)
+    (found,) = lower_bounds(d[None], dealt_in_turn(20, 4, 1 / 3), 0.1)
+    assert found.mean == pytest.approx(0.2) and found.error == pytest.approx(np.sqrt(4 / 3 * d.var(ddof=1) / 20))
     assert found.lower < 0
+
+
+def test_rows_that_belong_together_count_as_one_and_repeats_do_not_count_as_rows():
+    patients = rng.normal(0.1, 0.3, size=10)
+    once, grouped = dealt_in_turn(10, 10, 0.2), dealt_in_turn(30, 10, 0.2)
+    grouped = Dealt(np.repeat(np.arange(10), 3), grouped.fold, grouped.repeat, 0.2)
+    (alone,) = lower_bounds(patients[None], once, 0.1)
+    (together,) = lower_bounds(np.repeat(patients, 3)[None], grouped, 0.1)
+    (again,) = lower_bounds(np.tile(patients, 3)[None], dealt_in_turn(10, 10, 0.2, repeats=3), 0.1)
+    assert alone.lower == pytest.approx(together.lower, rel=1e-12)
+    assert alone.error == pytest.approx(again.error, rel=1e-12)
+
+
+def test_all_bounds_together_hold_with_the_level():
+    """scipy's multivariate t says how often the largest of correlated estimates is below the quantile."""
+    for correlation in ([[1, 0.7], [0.7, 1]], [[1, 0.9, 0], [0.9, 1, 0.3], [0, 0.3, 1]], [[1, -0.5], [-0.5, 1]]):
+        q = quantile_of_largest(np.array(correlation, dtype=float), 9, 0.1)
+        held = multivariate_t.cdf(np.full(len(correlation), q), shape=np.array(correlation), df=9, random_state=0)
+        assert held == pytest.approx(0.9, abs=0.002)
+    d = rng.normal(0.1, 0.3, size=(1, 20))
+    one, both = (lower_bounds(values, dealt_in_turn(20, 5, 0.2), 0.1) for values in (d, np.r_[d, d]))
+    assert both[0].lower == both[1].lower == pytest.approx(one[0].lower, rel=1e-12), "copies of a pipeline cost nothing"
+
+
+@given(st.permutations(range(4)), st.permutations(range(20)))
+def test_the_order_of_pipelines_and_of_predictions_changes_no_bound(pipelines, rows):
+    d = np.random.default_rng(5).normal(0.1, 0.3, size=(4, 20)) + np.linspace(0, 1, 20)
+    dealt = dealt_in_turn(20, 5, 0.2)
+    moved = Dealt(dealt.unit[rows], dealt.fold[rows], dealt.repeat[rows], 0.2)
+    before, after = lower_bounds(d, dealt, 0.1), lower_bounds(d[pipelines][:, rows], moved, 0.1)
+    for place, number in enumerate(pipelines):
+        assert after[place].lower == pytest.approx(before[number].lower, rel=1e-9)
+
+
+def test_with_the_labels_that_it_says_the_bound_of_such_a_difference_is_0():
+    d = rng.normal(0, 0.3, size=10)
+    dealt = dealt_in_turn(10, 10, 0.25)
+    (found,) = lower_bounds(d[None], dealt, 0.05)
+    n = found.labels_to_see(0.01, 40)
+    more = 0.01 + (d - d.mean()) * np.sqrt(40 / n)  # differences as n labels scatter them
+    assert lower_bounds(more[None], dealt, 0.05)[0].lower == pytest.approx(0, abs=1e-12)
+
+
+def test_the_bound_of_one_fold_or_one_unit_is_none():
+    d = np.array([[0.1, 0.2, 0.3, 0.4]])
+    assert lower_bounds(d, dealt_in_turn(4, 1), 0.1)[0].lower == -np.inf
+    whole = Dealt(np.zeros(4, dtype=int), np.array([0, 0, 1, 1]), np.zeros(4, dtype=int), 0.2)
+    assert lower_bounds(d, whole, 0.1)[0].lower == -np.inf
 
 
 def test_wealth_is_that_of_the_gambler_step_by_step():
@@ -203,13 +263,15 @@ def test_losses_are_those_of_models_that_never_saw_the_labels(table, choice):
 def test_the_table_is_made_of_the_losses(choice):
     held = choice.losses["loss"]
     of_rows = held.sel(pipeline="supervised") - held.sel(pipeline="probability")
-    d = of_rows.groupby("fold").mean().to_numpy()
     ratio = np.mean([n / (12 - n) for n in np.bincount(held["fold"])])
-    error = np.sqrt((1 / 6 + ratio) * max(d.var(ddof=1), of_rows.to_numpy().var(ddof=1) / 4))  # four rows a fold
-    row = choice.table.loc["probability"]
-    np.testing.assert_allclose(
-        [row.difference, row.standard_error, row.bound], [d.mean(), error, d.mean() - t.ppf(0.9, 5) * error]
+    by_row, by_fold = (of_rows.groupby(name).mean().to_numpy() for name in ("row", "fold"))  # four rows a fold
+    within = np.mean([each.var(ddof=1) for each in by_fold.reshape(2, 3)])
+    lower, error = min(
+        (by_row.mean() - t.ppf(0.9, df) * error, error)
+        for df, error in ((11, np.sqrt((1 + ratio) * by_row.var(ddof=1) / 12)), (4, np.sqrt((1 + ratio) * within / 3)))
     )
+    row = choice.table.loc["probability"]
+    np.testing.assert_allclose([row.difference, row.standard_error, row.bound], [by_row.mean(), error, lower])
     np.testing.assert_allclose(choice.table["loss"], held.mean("prediction"))
     assert choice.name == "supervised" and choice.threshold == 0
     assert choice.verdict.startswith("Use the supervised model: 12 labels prove no other pipeline better.")
@@ -244,9 +306,9 @@ def test_the_order_of_rows_and_folds_changes_nothing():
         held = {name: values[places] for name, values in losses.items()}
         return Judged(places, places, 0, 8, held, held, {})
 
-    how = {"guarantee": "bound", "largest": None, "n": 12, "alpha": 0.1, "n_pipelines": 2}
-    one = judge([fold(np.arange(start, 12, 3)) for start in range(3)], "other", "supervised", **how)
-    two = judge([fold(np.arange(start, 12, 3)[::-1]) for start in (2, 0, 1)], "other", "supervised", **how)
+    how = {"guarantee": "bound", "largest": None, "n": 12, "alpha": 0.1}
+    one = judge([fold(np.arange(start, 12, 3)) for start in range(3)], ["other"], "supervised", **how)["other"]
+    two = judge([fold(np.arange(start, 12, 3)[::-1]) for start in (2, 0, 1)], ["other"], "supervised", **how)["other"]
     assert one.proof == pytest.approx(two.proof, rel=1e-12) and one.difference == pytest.approx(two.difference)
 
 
@@ -362,8 +424,11 @@ def test_infinite_losses_are_fair_and_said(small, table):
 
 
 def test_the_bound_of_infinite_differences_is_none():
-    for d in ([0.1, np.inf, 0.2], [0.1, -np.inf, 0.2], [np.inf, -np.inf, 0.0], [np.nan, 0.1, 0.2]):
-        assert lower_bound([np.array([each, 0.1]) for each in d], 0.25, 0.1, 1).lower == -np.inf
+    fine = np.array([0.1, 0.3, 0.2, 0.1])
+    for d in ([0.1, np.inf, 0.2, 0.1], [0.1, -np.inf, 0.2, 0.1], [np.inf, -np.inf, 0.0, 0.1], [np.nan, 0.1, 0.2, 0.1]):
+        found, other = lower_bounds(np.array([d, fine]), dealt_in_turn(4, 2), 0.1)
+        assert found.lower == -np.inf
+        assert other.lower == pytest.approx(lower_bounds(fine[None], dealt_in_turn(4, 2), 0.05)[0].lower)
 
 
 def test_too_few_labels_are_said(table):

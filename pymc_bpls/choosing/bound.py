@@ -1,30 +1,37 @@
-"""A lower bound of a mean difference that is known from folds, whose training sets overlap (Nadeau and Bengio, 2003).
+"""Lower bounds of mean differences that are known from cross-fitting, for several pipelines at once.
 
-With d_j the mean difference of losses in fold j of J in all, d̄ their mean, s² their variance, n_test/n_train the ratio of rows
-that a fold tests and trains on, and |C| pipelines that compete,
+Every labeled row is set aside once in each repeat, and d̄ is the mean difference of losses over rows. With V_units the variance
+of d̄ by clusters that are rows, or groups of rows that belong together, and V_folds its variance by the folds of a repeat, the
+bound is the lower one of
 
-    d̄ − t_{J−1, 1−α/|C|} √((1/J + n_test/n_train) s²)
+    d̄ − q_{U−1} √((1 + n_test/n_train) V_units)   and   d̄ − q_{J−R} √((1 + n_test/n_train) V_folds)
 
-is below the expected difference with probability 1 − α for all pipelines together. Folds that share rows are not independent:
-n_test/n_train stands for their correlation, and the bound is approximate. Folds that are stratified by class are alike where
-differences hang on the class, and s² then says nothing of other rows; it is taken as at least what it would be if rows were
-dealt at random, their own variance over n_test.
+of U units, and of J folds in R repeats. The first sees rows that differ by chance, which stratified folds hide; the second
+sees fits that fail in a whole fold. The factor stands for training sets that overlap: it is the limit of many repeats in the
+variance of Nadeau and Bengio (2003), (1/J + n_test/n_train) s² with s² the variance of fold means, since folds that cover
+every row equally often add no noise of which rows are tested.
+
+q is the quantile of the largest of |C| Student's t's that are correlated as the pipelines' differences are (Dunnett, 1955):
+with probability 1 − α all bounds together are below the expected differences. Where normal theory fails, as for few rows with
+a rare, large loss, so does the bound; bets are exact.
 
 References
 ----------
 .. [1] Nadeau, C. and Bengio, Y. (2003). Inference for the generalization error. Machine Learning 52, 239-281.
    https://doi.org/10.1023/A:1024068626366
-.. [2] Bouckaert, R. R. and Frank, E. (2004). Evaluating the replicability of significance tests for comparing learning
-   algorithms. PAKDD 2004, 3-12. https://doi.org/10.1007/978-3-540-24775-3_3
+.. [2] Dunnett, C. W. (1955). A multiple comparison procedure for comparing several treatments with a control. JASA 50,
+   1096-1121. https://doi.org/10.1080/01621459.1955.10501294
+.. [3] Cameron, A. C. and Miller, D. L. (2015). A practitioner's guide to cluster-robust inference. Journal of Human Resources
+   50, 317-372. https://doi.org/10.3368/jhr.50.2.317
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+
+from pymc_bpls.choosing.simultaneous import quantile_of_largest
 
 
 @dataclass(frozen=True)
@@ -38,19 +45,72 @@ class Bound:
     def labels_to_see(self, difference: float, n: int) -> float:
         """How many labels it would take, there being n, for the bound of such a difference to reach 0.
 
-        With as many folds, s² falls with the number of rows a fold, and so the bound's distance from the mean like 1/√n.
+        The bound's distance from the mean falls like 1/√n.
         """
         return n * ((self.mean - self.lower) / difference) ** 2
 
 
-def lower_bound(differences: Sequence[np.ndarray], test_ratio: float, alpha: float, n_pipelines: int) -> Bound:
-    """The bound from differences of each fold's rows; of one fold, or where a difference is infinite, there is none, −∞."""
-    J, of_rows = len(differences), np.concatenate(differences)
+@dataclass(frozen=True)
+class Dealt:
+    """Of each prediction (T,) the number of its unit, of its fold and of its repeat; `ratio` is n_test/n_train."""
+
+    unit: np.ndarray
+    fold: np.ndarray
+    repeat: np.ndarray
+    ratio: float
+
+
+def lower_bounds(differences: np.ndarray, dealt: Dealt, alpha: float) -> list[Bound]:
+    """Of each pipeline, from differences (C, T) of its predictions.
+
+    A bound is −∞ where there is one unit or one fold, and where a difference is infinite; the latter's share of α is spent.
+    """
+    finite = np.isfinite(differences).all(axis=1)
     with np.errstate(invalid="ignore"):
-        of_folds = np.array([d.mean() for d in differences])
-        mean = float(of_folds.mean())
-    if J < 2 or not np.isfinite(mean):
-        return Bound(mean, np.nan, -np.inf)
-    dealt_at_random = of_rows.var(ddof=1) * J / len(of_rows) if len(of_rows) > J else 0.0
-    error = float(np.sqrt((1 / J + test_ratio) * max(of_folds.var(ddof=1), dealt_at_random)))
-    return Bound(mean, error, mean - float(stats.t.ppf(1 - alpha / n_pipelines, J - 1)) * error)
+        bounds = [Bound(float(d.mean()), np.nan, -np.inf) for d in differences]
+    spreads = _spreads(differences[finite], dealt)
+    if not finite.any() or any(each.df < 1 for each in spreads):
+        return bounds
+    correlation, share = spreads[0].correlation(), alpha * finite.mean()
+    errors = np.sqrt([(1 + dealt.ratio) * each.variance for each in spreads])
+    distances = errors * np.array([[quantile_of_largest(correlation, each.df, share)] for each in spreads])
+    for place, number in enumerate(np.flatnonzero(finite)):
+        which = distances[:, place].argmax()
+        mean = bounds[number].mean
+        bounds[number] = Bound(mean, float(errors[which, place]), float(mean - distances[which, place]))
+    return bounds
+
+
+@dataclass(frozen=True)
+class _Spread:
+    """How a mean (C,) varies by clusters: its `residuals` are what each cluster adds to it beyond its share, (C, clusters)."""
+
+    residuals: np.ndarray
+    variance: np.ndarray
+    df: int
+
+    @classmethod
+    def of(cls, d: np.ndarray, cluster: np.ndarray) -> _Spread:
+        """Of d (C, T) with the cluster of each (T,)."""
+        codes = np.unique(cluster, return_inverse=True)[1]
+        centred = d - d.mean(axis=1, keepdims=True)
+        residuals = np.array([np.bincount(codes, each) for each in centred]) / d.shape[1]
+        df = int(codes.max())
+        return cls(residuals, (df + 1) / max(df, 1) * (residuals**2).sum(axis=-1), df)
+
+    def correlation(self) -> np.ndarray:
+        """Of pipelines (C, C), 0 with one that never differs."""
+        size = np.sqrt((self.residuals**2).sum(axis=1, keepdims=True))
+        scaled = np.divide(self.residuals, size, out=np.zeros_like(self.residuals), where=size > 0)
+        correlation = scaled @ scaled.T
+        np.fill_diagonal(correlation, 1.0)
+        return correlation
+
+
+def _spreads(d: np.ndarray, dealt: Dealt) -> tuple[_Spread, _Spread]:
+    """By units, and by folds: the mean over repeats that have several."""
+    of_repeats = [_Spread.of(d[:, here], dealt.fold[here]) for here in (dealt.repeat == r for r in np.unique(dealt.repeat))]
+    whole = [each for each in of_repeats if each.df > 0] or of_repeats
+    variance = np.mean([each.variance for each in whole], axis=0)
+    of_folds = _Spread(np.hstack([each.residuals for each in whole]), variance, sum(each.df for each in whole))
+    return _Spread.of(d, dealt.unit), of_folds

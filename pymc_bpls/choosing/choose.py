@@ -171,22 +171,8 @@ def _predict(pipeline: Pipeline, learner: Any, seed: int, rows: np.ndarray) -> n
 
 
 def _decide(judged: list[Judged], names: Sequence[str], trial: Trial, n: int, planned: int) -> _Found:
-    """The pipeline with the best proof, where one has a proof.
-
-    All pipelines that were given count in Bonferroni's correction, refused ones too: what refuses one in a fold are labels that
-    are judged in others, so that leaving it out would choose what to test by the labels that test it.
-    """
-    against = partial(
-        judge,
-        judged,
-        supervised=SUPERVISED,
-        guarantee=trial.guarantee,
-        largest=trial.loss.largest,
-        n=n,
-        alpha=trial.alpha,
-        n_pipelines=len(names),
-    )
-    evidence = {name: found for name in names if (found := against(name)) is not None}
+    """The pipeline with the best proof, where one has a proof."""
+    evidence = judge(judged, names, SUPERVISED, trial.guarantee, largest=trial.loss.largest, n=n, alpha=trial.alpha)
     proven = [name for name, found in evidence.items() if passes(found, trial.guarantee, trial.alpha, len(names))]
     best = max(proven, key=lambda name: (evidence[name].proof, evidence[name].difference, name), default=None)
     refused = {name: reason for fold in reversed(judged) for name, reason in fold.refused.items()}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from pymc_bpls.choosing.betting import labels_to_see, log_wealth
-from pymc_bpls.choosing.bound import lower_bound
+from pymc_bpls.choosing.bound import Bound, Dealt, lower_bounds
 
 BOUND, BETTING = "bound", "betting"
 POINT = 0.01
@@ -50,9 +51,8 @@ class Evidence:
     log_wealth: tuple[np.ndarray, ...] = ()
 
 
-def by_bound(differences: list[np.ndarray], ratio: float, n: int, alpha: float, n_pipelines: int) -> Evidence:
-    """From differences of each fold's rows; `ratio` is n_test/n_train, n the number of labels."""
-    found = lower_bound(differences, ratio, alpha, n_pipelines)
+def by_bound(found: Bound, n: int) -> Evidence:
+    """From the lower bound of a mean difference; n is the number of labels."""
     return Evidence(found.mean, found.error, found.lower, found.labels_to_see(POINT, n))
 
 
@@ -75,27 +75,47 @@ def of_units(d: np.ndarray, unit: np.ndarray) -> np.ndarray:
 
 def judge(
     judged: list[Judged],
-    name: str,
+    names: Sequence[str],
     supervised: str,
     guarantee: str,
     *,
     largest: float | None,
     n: int,
     alpha: float,
-    n_pipelines: int,
-) -> Evidence | None:
-    """The evidence for a pipeline against the supervised model, None where it was refused in a fold."""
-    if any(name in fold.refused for fold in judged):
-        return None
-    differences = [fold.differences(name, supervised) for fold in judged]
+) -> dict[str, Evidence]:
+    """The evidence for each pipeline against the supervised model; those that were refused in a fold have none.
+
+    All pipelines that were given count in the correction for their number, refused ones too: what refuses one in a fold are
+    labels that are judged in others, so that leaving it out would choose what to test by the labels that test it.
+    """
+    whole = [name for name in names if not any(name in fold.refused for fold in judged)]
+    if not whole:
+        return {}
     if guarantee == BOUND:
-        ratio = float(np.mean([len(fold.rows) / fold.n_train for fold in judged]))
-        return by_bound(differences, ratio, n, alpha, n_pipelines)
+        differences = np.array([np.concatenate([fold.differences(name, supervised) for fold in judged]) for name in whole])
+        bounds = lower_bounds(differences, _dealt(judged), alpha * len(whole) / len(names))
+        return {name: by_bound(each, n) for name, each in zip(whole, bounds, strict=True)}
     assert largest is not None
+    return {name: by_betting(_in_orders(judged, name, supervised), largest, n, alpha, len(names)) for name in whole}
+
+
+def _dealt(judged: list[Judged]) -> Dealt:
+    sizes = [len(fold.rows) for fold in judged]
+    return Dealt(
+        unit=np.concatenate([fold.unit for fold in judged]),
+        fold=np.repeat(np.arange(len(judged)), sizes),
+        repeat=np.repeat([fold.repeat for fold in judged], sizes),
+        ratio=float(np.mean([len(fold.rows) / fold.n_train for fold in judged])),
+    )
+
+
+def _in_orders(judged: list[Judged], name: str, supervised: str) -> list[np.ndarray]:
+    """Differences of units, in each order of rows."""
     repeats = dict.fromkeys(fold.repeat for fold in judged)
-    places = {repeat: [place for place, fold in enumerate(judged) if fold.repeat == repeat] for repeat in repeats}
-    orders = [np.concatenate([of_units(differences[place], judged[place].unit) for place in some]) for some in places.values()]
-    return by_betting(orders, largest, n, alpha, n_pipelines)
+    return [
+        np.concatenate([of_units(fold.differences(name, supervised), fold.unit) for fold in judged if fold.repeat == repeat])
+        for repeat in repeats
+    ]
 
 
 def passes(evidence: Evidence, guarantee: str, alpha: float, n_pipelines: int) -> bool:

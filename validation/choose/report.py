@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pymc_bpls.choosing.pipelines import SUPERVISED
+from pymc_bpls.choosing.sentences import LOSS_IN_WORDS
 from validation.choose.cases import (
     ALPHA,
     FOLDS,
@@ -25,7 +26,7 @@ from validation.choose.cases import (
     SIZE,
     Case,
 )
-from validation.choose.repetition import BETTING, BOUND, LOSS_OF, OF_PART
+from validation.choose.repetition import BETTING, BOUND, LOSS_OF, LOSS_OF_POWER, OF_PART
 from validation.choose.tables import FRESH
 from validation.paper.repetition import FRESH as FRESH_OF_PAPER
 from validation.paper.settings import Setting
@@ -47,9 +48,7 @@ def write(store: Store[Case], path: Path) -> Path | None:
         "# Choosing by labeled rows",
         "`python -m validation.choose null size paper power pooled` computes what is missing in `validation/results/choose`, "
         "and writes this. A choice is between the supervised model, logistic regression under Normal(0, 2.5), and others; "
-        f"{FOLDS} folds, alpha = {ALPHA:g}. Differences are in points of accuracy, with ± 1.96 standard errors. "
-        "The bound has come to count the variance of rows since the first repetitions of harm and of the paper's settings were "
-        "stored, which were decided without it: they left the supervised model at least as often as today's bound would.",
+        f"{FOLDS} folds, alpha = {ALPHA:g}. Differences are in points of accuracy, with ± 1.96 standard errors.",
         _size("Harm", found[SIZE] | found[POOLED]),
         _null(found[NULL]),
         _power(found[POWER]),
@@ -141,8 +140,8 @@ def _power(found: Records) -> str:
         parts.append(
             f"Two Gaussian classes, {case.features} features, {case.n_labeled} labels, a pool of {case.n_pool}, "
             f"folds dealt {REPEATS[POWER]} times; {n} of {OF_POWER} repetitions. Beside the bound stands a gate that asks "
-            "for less proof, a difference of one standard error; half of its gain is asked.\n\n"
-            + table(["", "accuracy − supervised", "times not supervised"], rows)
+            f"for less proof, a difference of one standard error; half of its gain is asked. Both judge by "
+            f"{LOSS_IN_WORDS[LOSS_OF_POWER]}.\n\n" + table(["", "accuracy − supervised", "times not supervised"], rows)
         )
     return "\n\n".join(["## What there is to gain", *parts]) if parts else ""
 
