@@ -9,10 +9,11 @@ from validation.choose.tables import DISTANCE, FEATURES, FRESH, GAUSSIAN, LOGIST
 from validation.paper import settings as paper
 
 SIZE, POOLED, NULL, POWER, PAPER = "size", "pooled", "null", "power", "paper"
-ALPHA, FOLDS = 0.1, 5
+ALPHA = 0.1
 REPETITIONS, OF_POWER, OF_PAPER = 100, 40, 15
-#: Of folds, by part; bets are on one order of rows.
-REPEATS = {SIZE: 1, POOLED: 1, NULL: 1, POWER: 4, PAPER: 1}
+#: Folds by part, and how often rows are dealt to them; bets are on one order of rows.
+FOLDS = {SIZE: 5, POOLED: 5, NULL: 5, POWER: 10, PAPER: 5}
+REPEATS = {SIZE: 1, POOLED: 1, NULL: 1, POWER: 2, PAPER: 1}
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ PARTS = {
 
 def protocol(case: Case) -> dict[str, Any]:
     """What all repetitions of a case have in common."""
-    common = {"alpha": ALPHA, "folds": FOLDS, "repeats": REPEATS[case.part]}
+    common = {"alpha": ALPHA, "folds": FOLDS[case.part], "repeats": REPEATS[case.part]}
     if case.setting is not None:
         return common | case.setting.sizes._asdict()
     if case.source == GAUSSIAN:

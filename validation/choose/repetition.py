@@ -63,7 +63,7 @@ def _choice(pls: bpls.BPLS, pipelines: Mapping[str, Pipeline], rule: str, case: 
     choice = pls.choose(
         pipelines,
         loss=LOSS_OF_POWER if case.part == POWER else LOSS_OF[rule],
-        folds=FOLDS,
+        folds=FOLDS[case.part],
         repeats=REPEATS[case.part] if rule == BOUND else 1,
         alpha=ALPHA,
         guarantee=rule,
