@@ -48,7 +48,8 @@ def write(store: Store[Case], path: Path) -> Path | None:
         "# Choosing by labeled rows",
         "`python -m validation.choose null size paper power pooled` computes what is missing in `validation/results/choose`, "
         "and writes this. A choice is between the supervised model, logistic regression under Normal(0, 2.5), and others; "
-        f"{FOLDS[SIZE]} folds if nothing else is said, alpha = {ALPHA:g}. Differences are in points of accuracy, with ± 1.96 standard errors.",
+        f"{FOLDS[SIZE]} folds if nothing else is said, alpha = {ALPHA:g}. "
+        "Differences are in points of accuracy, with ± 1.96 standard errors.",
         _size("Harm", found[SIZE] | found[POOLED]),
         _null(found[NULL]),
         _power(found[POWER]),
@@ -139,8 +140,8 @@ def _power(found: Records) -> str:
         )
         parts.append(
             f"Two Gaussian classes, {case.features} features, {case.n_labeled} labels, a pool of {case.n_pool}, "
-            f"{FOLDS[POWER]} folds dealt {REPEATS[POWER]} times; {n} of {OF_POWER} repetitions. Beside the bound stands a gate that asks "
-            f"for less proof, a difference of one standard error; half of its gain is asked. Both judge by "
+            f"{FOLDS[POWER]} folds dealt {REPEATS[POWER]} times; {n} of {OF_POWER} repetitions. Beside the bound stands a gate "
+            "that asks for less proof, a difference of one standard error; half of its gain is asked. Both judge by "
             f"{LOSS_IN_WORDS[LOSS_OF_POWER]}.\n\n" + table(["", "accuracy − supervised", "times not supervised"], rows)
         )
     return "\n\n".join(["## What there is to gain", *parts]) if parts else ""
