@@ -150,7 +150,7 @@ class Gaussian:
         # so that its log integral is log Z
         value = self.log_z - log_volume - 0.5 * len(self.mean) * np.log(2 * np.pi) + 0.5 * log_det
         log_det += 0.0 if self.rows is None else self.rows.log_det_prior
-        return Mode(self.mean, value, precision, log_det, 0.0, self.steps, self.rows)
+        return Mode(self.mean, value, precision, log_det, 0.0, self.steps, self.rows, is_centre=True)
 
 
 class Fit(Protocol):

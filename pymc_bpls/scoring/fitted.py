@@ -27,6 +27,11 @@ class Fitted(Protocol):
         """The mode of the log-posterior, or the centre of an approximation."""
         ...
 
+    @property
+    def has_mode(self) -> bool:
+        """Whether a mode was found, of a set one of any member."""
+        ...
+
     def beside(self, other: Any) -> tuple[ModelFit, ModelFit]:
         """The fit of the model that predicts, and the fit of the same model in another one."""
         ...
@@ -44,6 +49,11 @@ class ModelFit:
     def engine(self) -> Engine:
         """The engine that serves D."""
         return self.predictive.engine
+
+    @property
+    def has_mode(self) -> bool:
+        """Whether the log-posterior has a mode that could be verified."""
+        return not self.mode.is_centre
 
     def beside(self, other: ModelFit) -> tuple[ModelFit, ModelFit]:
         """This one and the other."""
@@ -72,6 +82,11 @@ class SetFit:
     def mode(self) -> Mode:
         """That of the member that predicts."""
         return self.members[self.predicts].mode
+
+    @property
+    def has_mode(self) -> bool:
+        """Whether any member's log-posterior has one."""
+        return any(member.has_mode for member in self.members)
 
     def beside(self, other: SetFit) -> tuple[ModelFit, ModelFit]:
         """The fits of the member that predicts here, in both."""

@@ -22,7 +22,7 @@ from pymc_bpls.montecarlo.tails import average_options, bad_averages
 from pymc_bpls.rules.label_rules import Options, Weighing
 from pymc_bpls.rules.model_rules import Decision, Members, ModelRule
 from pymc_bpls.scoring.criteria import WITH_ABSOLUTE
-from pymc_bpls.scoring.fitted import SetFit
+from pymc_bpls.scoring.fitted import ModelFit, SetFit
 from pymc_bpls.scoring.one_model import ModelScorer
 from pymc_bpls.scoring.results import Scores, Values, Variable, finished
 from pymc_bpls.scoring.scorer import ExactValues, Warm
@@ -100,6 +100,13 @@ class SetScorer:
     def fit(self, labeled: Labeled, start: np.ndarray | None = None, centre_of: str | None = None) -> SetFit:
         """The members' modes, each from its model's own start, or centres of approximations."""
         fits = self.of_each(lambda _, member: member.fit(labeled, centre_of=centre_of))
+        return self._together(fits)
+
+    def centre(self, labeled: Labeled, approximation: str) -> SetFit:
+        """The members' centres."""
+        return self._together(self.of_each(lambda _, member: member.centre(labeled, approximation)))
+
+    def _together(self, fits: Sequence[ModelFit]) -> SetFit:
         by_evidence = int(np.argmax([fit.mode.log_integral for fit in fits]))
         return SetFit(tuple(fits), by_evidence if self.predicts == BEST else self.names.index(self.predicts))
 

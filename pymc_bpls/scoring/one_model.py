@@ -95,7 +95,13 @@ class ModelScorer:
         except ModeError:
             if centre_of is None:
                 raise
-            mode = APPROXIMATIONS[centre_of].fit(predictive.engine, labeled, 1, None, None).as_mode()
+            return self.centre(labeled, centre_of)
+        return ModelFit(labeled, mode, predictive)
+
+    def centre(self, labeled: Labeled, approximation: str) -> ModelFit:
+        """The centre of an approximation, without a look for a mode."""
+        predictive = self.engines.of(labeled)
+        mode = APPROXIMATIONS[approximation].fit(predictive.engine, labeled, 1, None, None).as_mode()
         return ModelFit(labeled, mode, predictive)
 
     def log_probabilities(self, fit: ModelFit, positions: np.ndarray) -> np.ndarray:

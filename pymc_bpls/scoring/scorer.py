@@ -73,6 +73,10 @@ class Scorer(Protocol):
         """
         ...
 
+    def centre(self, labeled: Labeled, approximation: str) -> Any:
+        """The centre of an approximation, without a look for a mode."""
+        ...
+
     def log_probabilities(self, fit: Any, positions: np.ndarray) -> np.ndarray:
         """The predictor's log class probabilities, shape (rows, K)."""
         ...
@@ -130,12 +134,16 @@ def settled(scorer: Scorer, settings: Settings, labeled: Labeled) -> Settings:
     return settings.by(scorer.approximations(labeled)) if settings.approximation == AUTO else settings
 
 
-def fit_on(scorer: Scorer, settings: Settings, labeled: Labeled, start: np.ndarray | None = None) -> Any:
-    """The fit on D for these settings.
+def fit_on(
+    scorer: Scorer, settings: Settings, labeled: Labeled, start: np.ndarray | None = None, *, no_mode: bool = False
+) -> Any:
+    """The fit on D for these settings; of a posterior that is known to have `no_mode` it is not looked for again.
 
     Where there is no mode, and the approximation that the rule took has no centre either, both are told.
     """
     try:
+        if no_mode and settings.centre_of is not None:
+            return scorer.centre(labeled, settings.centre_of)
         return scorer.fit(labeled, start, settings.centre_of)
     except ApproximationError as error:
         if not settings.otherwise:

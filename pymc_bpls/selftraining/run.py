@@ -172,7 +172,11 @@ class Run:
 
     def _refit(self) -> None:
         """Fit on D and record the model."""
-        fit, history = fit_on(self.scorer, self.settings, self.labeled, self.theta), self.history
+        history, supervised = self.history, self._supervised() if self.history.steps else None
+        no_mode = supervised is not None and not supervised.has_mode
+        fit = fit_on(self.scorer, self.settings, self.labeled, self.theta, no_mode=no_mode)
+        if supervised is None:
+            self.supervised = fit
         if not history.models or history.models[-1]["n_pseudo"] != len(history.steps):
             history = history.with_model(*self._judge(fit))
         self.fit, self.theta, self.history = fit, fit.mode.theta, history
@@ -180,7 +184,7 @@ class Run:
     def _judge(self, fit: Fitted) -> tuple[dict[str, Any], np.ndarray | None]:
         """What the curve says of a model, and which test rows it predicts right."""
         entry = {"n_pseudo": len(self.history.steps), "weight": self.labeled.weights.sum(), **self.scorer.record(fit)}
-        now, before = fit.beside(self._supervised(fit))
+        now, before = fit.beside(self._supervised())
         entry["invented_information"] = invented_information(now.mode, before.mode)
         right = None
         if self.scorer.problem.proper:
@@ -193,11 +197,11 @@ class Run:
             _, entry["held_out_log_score"] = self.plan.held_out.evaluate(self.scorer, fit)
         return entry, right
 
-    def _supervised(self, fit: Fitted) -> Fitted:
-        """The fit on the labels alone; `fit` is that on D."""
+    def _supervised(self) -> Fitted:
+        """The fit on the labels alone."""
         if self.supervised is None:
             n = len(self.labeled) - len(self.history.steps)
-            self.supervised = fit if n == len(self.labeled) else fit_on(self.scorer, self.settings, self.labeled.first(n))
+            self.supervised = fit_on(self.scorer, self.settings, self.labeled.first(n))
         return self.supervised
 
     @property
@@ -208,7 +212,7 @@ class Run:
     def gaussians(self) -> tuple[Gaussian, Gaussian]:
         """q ≈ p(θ | D) of the model that predicts, and its q given the labels alone, by the run's approximation."""
         assert self.fit is not None
-        now, before = (each.gaussian(self.settings.approximation) for each in self.fit.beside(self._supervised(self.fit)))
+        now, before = (each.gaussian(self.settings.approximation) for each in self.fit.beside(self._supervised()))
         return now, before
 
     def _round(self) -> int:

@@ -32,7 +32,8 @@ class Mode:
     """A maximum of S: S(θ), log det of H = −∇²S(θ), Newton decrement, steps taken.
 
     Its `point` (d,) and the curvature there are in the coordinates of `rows`, or in θ itself where there are none. The
-    `curvature` is a matrix (d, d), or where rows touch few of many parameters what is not zero of it.
+    `curvature` is a matrix (d, d), or where rows touch few of many parameters what is not zero of it. Where there is no
+    maximum that can be verified, the centre of an approximation may stand for it (`is_centre`).
     """
 
     point: np.ndarray
@@ -42,6 +43,7 @@ class Mode:
     decrement: float
     steps: int
     rows: ReducedRows | None = None
+    is_centre: bool = False
 
     @classmethod
     def sparse(cls, found: SparseMaximum) -> Mode:
