@@ -881,10 +881,11 @@ class PseudoLabelSelector(ABC):
         alpha : float, default 0.1
             Probability of leaving the supervised model for one that is no better, at most.
         guarantee : {"bound", "betting"}, default "bound"
-            By a lower bound d̄ − t √((1/J + n_test/n_train) s²) of the difference over all J folds [1]_, with Bonferroni's
-            correction over all pipelines, refused ones too: approximate, as folds share rows. Or exactly, whatever the model,
-            by bets on rows in random order, each predicted from rows before it: the e-value has to reach the number of
-            pipelines over alpha [2]_. Bets need a loss with a bound. With 30 labels they nearly always leave it at the
+            By a lower bound d̄ − q √((1 + n_test/n_train) V) of the difference, V its variance by rows or by folds, whichever
+            bounds lower, the factor for training sets that overlap [1]_, and q the quantile for all pipelines at once, which
+            are correlated [2]_: approximate, by normal theory. More folds and a bounded loss show more. Or exactly, whatever
+            the model, by bets on rows in random order, each predicted from rows before it: the e-value has to reach the number
+            of pipelines over alpha [3]_. Bets need a loss with a bound. With 30 labels they nearly always leave it at the
             supervised model.
         groups : array_like, shape (rows,), optional
             The group of each row of the table: labeled rows of a group are in one fold, and its unlabeled rows are no
@@ -919,7 +920,9 @@ class PseudoLabelSelector(ABC):
         ----------
         .. [1] Nadeau, C. and Bengio, Y. (2003). Inference for the generalization error. Machine Learning 52, 239-281.
            https://doi.org/10.1023/A:1024068626366
-        .. [2] Waudby-Smith, I. and Ramdas, A. (2024). Estimating means of bounded random variables by betting. JRSS B 86, 1-27.
+        .. [2] Dunnett, C. W. (1955). A multiple comparison procedure for comparing several treatments with a control. JASA 50,
+           1096-1121. https://doi.org/10.1080/01621459.1955.10501294
+        .. [3] Waudby-Smith, I. and Ramdas, A. (2024). Estimating means of bounded random variables by betting. JRSS B 86, 1-27.
            https://doi.org/10.1093/jrsssb/qkad009
 
         Examples
