@@ -258,6 +258,7 @@ def test_a_healthy_audit_is_reliable_and_says_so(method):
     assert "variance chooses badly here: its choice loses" in audit.verdict
 
 
+@pytest.mark.slow
 def test_a_separated_flat_model_has_nothing_to_compare_and_says_why():
     X, _ = rows()
     audit = bpls.BPLS(reference.logistic(X, hidden(X[:, 0] > 0), flat=True)).audit(random_seed=1)
@@ -422,6 +423,7 @@ def test_criteria_that_score_classes_alike_are_left_out_of_pairs(sim1, sim1_info
     assert "scores all classes of a row alike" in audit.refused["entropy"]
 
 
+@pytest.mark.slow
 def test_a_far_away_row_does_not_stop_the_audit():
     X, y = rows()
     X[30, 1] = 1e8

@@ -42,6 +42,10 @@ def ordered():
     return declare("ordered_logistic")
 
 
+SOFTMAX = pytest.param("softmax", "vi", marks=pytest.mark.slow)
+ORDERED = pytest.param("ordered", "laplace", marks=pytest.mark.slow)
+
+
 def unsettled(monkeypatch, *names):
     """These approximations do not settle."""
 
@@ -52,7 +56,7 @@ def unsettled(monkeypatch, *names):
         monkeypatch.setitem(by_name.APPROXIMATIONS, name, replace(by_name.APPROXIMATIONS[name], fit=fails))
 
 
-@pytest.mark.parametrize(("model", "taken"), (("logistic", "ep"), ("groups", "ep"), ("softmax", "vi"), ("ordered", "laplace")))
+@pytest.mark.parametrize(("model", "taken"), (("logistic", "ep"), ("groups", "ep"), SOFTMAX, ORDERED))
 @pytest.mark.parametrize("criterion", AVERAGED)
 def test_what_is_taken_is_named_and_scores_as_if_it_had_been_asked_for(model, taken, criterion, request):
     pls = request.getfixturevalue(model)

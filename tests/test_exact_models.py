@@ -97,7 +97,8 @@ def z_scores(run, truth):
     return (found["log_ppp"].to_numpy() - truth) / error, paired
 
 
-@pytest.mark.parametrize("method", ["psis", pytest.param("nuts", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["psis", "nuts"])
 def test_log_ppp_is_that_of_quadrature(case, method):
     pls, truth, normalizer = case
     run = pls.exact(method=method, labels="all", random_seed=4, **(NUTS if method == "nuts" else {}))

@@ -194,6 +194,7 @@ def several():
     return {name: bpls.BPLS(model) for name, model in models.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["softmax", "ordinal", "hierarchy", "bilinear"])
 def test_any_model_has_variational_scores_near_the_exact_ones(several, name):
     pls = several[name]

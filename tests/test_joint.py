@@ -216,6 +216,7 @@ def independent():
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["ppp", "probability"])
 def test_independent_rows_score_as_they_do_one_by_one(independent, form):
     by_row, jointly = (pls.score(form, approximation="laplace") for pls in independent)

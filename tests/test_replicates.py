@@ -158,6 +158,7 @@ def test_replicates_have_streams_of_their_own_and_the_same_seed_gives_the_same(s
         )
 
 
+@pytest.mark.slow
 def test_replicates_go_on_from_a_file(small, replicated, tmp_path):
     part = small.self_train("probability", labels="sampled", rounds=2, replicates=12, random_seed=4, **QUIET)
     bpls.save(part, tmp_path / "part.nc")

@@ -53,6 +53,7 @@ STUDY = textwrap.dedent(
 )
 
 
+@pytest.mark.slow
 def test_killed_at_a_random_point_and_restarted_it_gives_the_same_files(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     subprocess.run([sys.executable, "-c", STUDY, str(tmp_path)], env=environment, check=True, stdout=subprocess.DEVNULL)
