@@ -48,11 +48,17 @@ class GaussianPrior:
 
 
 def find_gaussian_prior(
-    start: np.ndarray, sizes: Sequence[int], value_and_gradient: ValueAndGradient, products: HessianProducts
+    start: np.ndarray,
+    sizes: Sequence[int],
+    value_and_gradient: ValueAndGradient,
+    products: HessianProducts,
+    *,
+    curvature: bool = True,
 ) -> GaussianPrior | None:
     """The prior, where value, gradient and Hessian are those of one quadratic function at points near and far.
 
-    `sizes` are those of the variables that θ consists of, in their order.
+    `sizes` are those of the variables that θ consists of, in their order. Without `curvature` the Hessian is asked for at the
+    start alone, and values and gradients have to do at the other points.
     """
     rng = np.random.default_rng(0)
     draws = rng.normal(size=(3, len(start)))
@@ -69,7 +75,7 @@ def find_gaussian_prior(
 
     gaussian = GaussianPrior(start, float(values[0]), slopes[0], find_precision(times, sizes))
     along = rng.normal(size=(1, len(start)))
-    bends = np.concatenate([-products(point, along) for point in points])
+    bends = np.concatenate([-products(point, along) for point in (points if curvature else points[:0])] or [along[:0]])
     expected = (*gaussian.at(points), np.broadcast_to(gaussian.structure.times(along), bends.shape))
     with np.errstate(invalid="ignore"):
         same = all(np.allclose(a, b, rtol=1e-11, atol=1e-13) for a, b in zip((values, slopes, bends), expected, strict=True))

@@ -19,12 +19,14 @@ from pymc_bpls.engine.rows.affine_rows import AffineRows
 class ConditionalRows(AffineRows):
     """The rows of a density in x (d,), which are the entries `inner` of θ; the others are those of `fixed` (q,).
 
-    x starts where `fixed` is.
+    x starts where `fixed` is. Where the prior of x was found Gaussian at other ψ before (`verified`), values and gradients have
+    to say so again, and its curvature has not.
     """
 
     fixed: np.ndarray
     inner: np.ndarray
     sizes: tuple[int, ...]
+    verified: bool = True
 
     @property
     def dimension(self) -> int:
@@ -70,4 +72,5 @@ class ConditionalRows(AffineRows):
         def products(point: np.ndarray, vectors: np.ndarray) -> np.ndarray:
             return self.prior_products(self.theta(point[None])[0], self.moves(vectors))[:, self.inner]
 
-        return find_gaussian_prior(self.fixed[self.inner], self.sizes, value_and_gradient, products)
+        start = self.fixed[self.inner]
+        return find_gaussian_prior(start, self.sizes, value_and_gradient, products, curvature=not self.verified)

@@ -40,11 +40,11 @@ class Hierarchy:
         """The entries of θ that are x (d,)."""
         return np.setdiff1d(np.arange(self.density.dimension), self.outer)
 
-    def at(self, psi: np.ndarray) -> ConditionalRows:
-        """The rows given ψ (m,)."""
+    def at(self, psi: np.ndarray, *, verified: bool = True) -> ConditionalRows:
+        """The rows given ψ (m,); `verified` as of `ConditionalRows`."""
         fixed = self.density.start.copy()
         fixed[self.outer] = psi
-        return ConditionalRows(self.density, self.compiler, fixed, self.inner, self.sizes)
+        return ConditionalRows(self.density, self.compiler, fixed, self.inner, self.sizes, verified)
 
 
 def find_hierarchy(density: Density, compiler: Compiler) -> Hierarchy | None:
@@ -68,7 +68,7 @@ def find_hierarchy(density: Density, compiler: Compiler) -> Hierarchy | None:
     if tests.bends([hierarchy.inner], predictor=True) != [False]:
         return None
     points = tests.points[:2, outer]
-    return hierarchy if all(hierarchy.at(psi).gaussian_prior is not None for psi in points) else None
+    return hierarchy if all(hierarchy.at(psi, verified=False).gaussian_prior is not None for psi in points) else None
 
 
 class _Tests:
