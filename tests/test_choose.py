@@ -18,6 +18,7 @@ from sklearn.metrics import brier_score_loss, log_loss, zero_one_loss
 from sklearn.model_selection import StratifiedGroupKFold
 
 import pymc_bpls as bpls
+from pymc_bpls.choosing import bound
 from pymc_bpls.choosing.betting import bets, labels_to_see, log_wealth
 from pymc_bpls.choosing.bound import Dealt, lower_bounds
 from pymc_bpls.choosing.evidence import Judged, judge, of_units
@@ -29,6 +30,14 @@ from pymc_bpls.choosing.simultaneous import quantile_of_largest
 QUIET = {"progressbar": False}
 TRAIN = {"probability": bpls.Train("probability", rounds=3)}
 rng = np.random.default_rng(3)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def of_small_tables():
+    """The tables here have twelve labels, and a bound takes twenty."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bound, "FEWEST", 12)
+        yield
 
 
 def oracle(truth, p=0.95):
@@ -56,12 +65,12 @@ def dealt_in_turn(n, folds, ratio=0.0, repeats=1):
 
 
 def test_the_bound_of_many_independent_folds_is_student_s():
-    d = rng.normal(0.1, 0.3, size=12)
+    d = rng.normal(0.1, 0.3, size=24)
     interval = ttest_1samp(d, 0, alternative="greater").confidence_interval(0.9)
-    (found,) = lower_bounds(d[None], dealt_in_turn(12, 12), 0.1)
+    (found,) = lower_bounds(d[None], dealt_in_turn(24, 24), 0.1)
     assert found.lower == pytest.approx(interval.low) and found.mean == pytest.approx(d.mean())
-    (found,) = lower_bounds(d[None], dealt_in_turn(12, 12, 0.25), 0.1)
-    assert found.lower == pytest.approx(d.mean() - t.ppf(0.9, 11) * np.sqrt(1.25 * d.var(ddof=1) / 12))
+    (found,) = lower_bounds(d[None], dealt_in_turn(24, 24, 0.25), 0.1)
+    assert found.lower == pytest.approx(d.mean() - t.ppf(0.9, 23) * np.sqrt(1.25 * d.var(ddof=1) / 24))
 
 
 def test_a_fold_that_fails_as_a_whole_widens_the_bound():
@@ -80,12 +89,12 @@ def test_folds_that_are_alike_by_stratification_prove_nothing():
 
 
 def test_rows_that_belong_together_count_as_one_and_repeats_do_not_count_as_rows():
-    patients = rng.normal(0.1, 0.3, size=10)
-    once, grouped = dealt_in_turn(10, 10, 0.2), dealt_in_turn(30, 10, 0.2)
-    grouped = Dealt(np.repeat(np.arange(10), 3), grouped.fold, grouped.repeat, 0.2)
+    patients = rng.normal(0.1, 0.3, size=20)
+    once, grouped = dealt_in_turn(20, 20, 0.2), dealt_in_turn(60, 20, 0.2)
+    grouped = Dealt(np.repeat(np.arange(20), 3), grouped.fold, grouped.repeat, 0.2)
     (alone,) = lower_bounds(patients[None], once, 0.1)
     (together,) = lower_bounds(np.repeat(patients, 3)[None], grouped, 0.1)
-    (again,) = lower_bounds(np.tile(patients, 3)[None], dealt_in_turn(10, 10, 0.2, repeats=3), 0.1)
+    (again,) = lower_bounds(np.tile(patients, 3)[None], dealt_in_turn(20, 20, 0.2, repeats=3), 0.1)
     assert alone.lower == pytest.approx(together.lower, rel=1e-12)
     assert alone.error == pytest.approx(again.error, rel=1e-12)
 
@@ -112,19 +121,21 @@ def test_the_order_of_pipelines_and_of_predictions_changes_no_bound(pipelines, r
 
 
 def test_with_the_labels_that_it_says_the_bound_of_such_a_difference_is_0():
-    d = rng.normal(0, 0.3, size=10)
-    dealt = dealt_in_turn(10, 10, 0.25)
+    d = rng.normal(0, 0.3, size=20)
+    dealt = dealt_in_turn(20, 20, 0.25)
     (found,) = lower_bounds(d[None], dealt, 0.05)
     n = found.labels_to_see(0.01, 40)
     more = 0.01 + (d - d.mean()) * np.sqrt(40 / n)  # differences as n labels scatter them
     assert lower_bounds(more[None], dealt, 0.05)[0].lower == pytest.approx(0, abs=1e-12)
 
 
-def test_the_bound_of_one_fold_or_one_unit_is_none():
-    d = np.array([[0.1, 0.2, 0.3, 0.4]])
-    assert lower_bounds(d, dealt_in_turn(4, 1), 0.1)[0].lower == -np.inf
-    whole = Dealt(np.zeros(4, dtype=int), np.array([0, 0, 1, 1]), np.zeros(4, dtype=int), 0.2)
-    assert lower_bounds(d, whole, 0.1)[0].lower == -np.inf
+def test_one_fold_or_few_units_have_no_bound(monkeypatch):
+    monkeypatch.setattr(bound, "FEWEST", 20)
+    d = np.linspace(0.1, 0.4, 20)[None]
+    assert np.isfinite(lower_bounds(d, dealt_in_turn(20, 2), 0.1)[0].lower)
+    assert lower_bounds(d, dealt_in_turn(20, 1), 0.1)[0].lower == -np.inf
+    patients = Dealt(np.minimum(np.arange(20), 18), np.arange(20) // 10, np.zeros(20, dtype=int), 0.2)
+    assert lower_bounds(d, patients, 0.1)[0].lower == -np.inf
 
 
 def test_wealth_is_that_of_the_gambler_step_by_step():
@@ -424,11 +435,21 @@ def test_infinite_losses_are_fair_and_said(small, table):
 
 
 def test_the_bound_of_infinite_differences_is_none():
-    fine = np.array([0.1, 0.3, 0.2, 0.1])
-    for d in ([0.1, np.inf, 0.2, 0.1], [0.1, -np.inf, 0.2, 0.1], [np.inf, -np.inf, 0.0, 0.1], [np.nan, 0.1, 0.2, 0.1]):
-        found, other = lower_bounds(np.array([d, fine]), dealt_in_turn(4, 2), 0.1)
+    fine, dealt = np.tile([0.1, 0.3, 0.2, 0.1], 5), dealt_in_turn(20, 4)
+    for values in ([np.inf], [-np.inf], [np.inf, -np.inf], [np.nan]):
+        found, other = lower_bounds(np.array([[*values, *fine[len(values) :]], fine]), dealt, 0.1)
         assert found.lower == -np.inf
-        assert other.lower == pytest.approx(lower_bounds(fine[None], dealt_in_turn(4, 2), 0.05)[0].lower)
+        assert other.lower == pytest.approx(lower_bounds(fine[None], dealt, 0.05)[0].lower)
+
+
+def test_a_dozen_labels_have_no_bound_and_it_is_said(small, monkeypatch):
+    monkeypatch.setattr(bound, "FEWEST", 20)
+    found = small.choose(TRAIN, folds=3, repeats=1, random_seed=0, **QUIET)
+    assert found.name == "supervised" and np.isfinite(found.table.loc["probability", "difference"])
+    assert (
+        "12 labels prove no other pipeline better" in found.verdict
+        and "one fold or fewer than 20 labels have no bound" in found.verdict
+    )
 
 
 def test_too_few_labels_are_said(table):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from pymc_bpls.choosing import bound
 from pymc_bpls.choosing.evidence import BETTING, Evidence
 from pymc_bpls.choosing.losses import Loss
 from pymc_bpls.text.numbers import percent
@@ -97,7 +98,7 @@ def _say_short(evidence: Evidence, guarantee: str, alpha: float, n_pipelines: in
     if guarantee == BETTING:
         return f"its e-value is {evidence.proof:.2g}, and {n_pipelines / alpha:.3g} would be a proof"
     if not np.isfinite(evidence.proof):
-        return "one fold has no bound"
+        return f"one fold or fewer than {bound.FEWEST} labels have no bound"
     return f"with confidence {percent(1 - alpha)} the gain is above {evidence.proof:.2g}, and above 0 would be a proof"
 
 
