@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from weakref import ref
 
 import numpy as np
 
@@ -132,8 +133,12 @@ class AffineRows:
         some_rows = 1 << (max(1, _DESIGN_BYTES // (8 * p * q)).bit_length() - 1)
         size = min(_ROWS_AT_ONCE, some_rows, 1 << (max(n, 2) - 1).bit_length())
 
+        here = ref(self)  # a design that held its rows would keep both until the garbage collector comes
+
         def make(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            return map_rows(lambda rows: self._made(positions[rows]), len(positions), (size, size), IN_TURN)
+            model = here()
+            assert model is not None
+            return map_rows(lambda rows: model._made(positions[rows]), len(positions), (size, size), IN_TURN)
 
         return Design.empty(make, n, p, self.dimension)
 
