@@ -235,3 +235,14 @@ def test_nuts_is_told_in_the_same_line(named, capsys):
         pls.exact(**options)
     assert "sampling p(D | θ)² π(θ) by NUTS, 240 of 240" in named
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.filterwarnings("ignore:.*does not allow us to add an extra error message:UserWarning")
+def test_what_is_computed_from_data_alone_is_refused_where_it_does_not_fit():
+    with pm.Model() as model:
+        level = pt.eye(10**7)[:30, 0]  # 800 TB
+        pm.Bernoulli("y", logit_p=pm.Normal("a", 0, 1) + level, observed=np.arange(30) % 3 - 1)
+    with pytest.raises(
+        bpls.SizeError, match=r"What the model computes from data alone ran out of memory when it asked for 728\. TiB"
+    ):
+        bpls.BPLS(model)

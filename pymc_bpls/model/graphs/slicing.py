@@ -27,6 +27,7 @@ from pytensor.tensor.basic import Alloc
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor
 
+from pymc_bpls.compute.memory import refused_when_exhausted
 from pymc_bpls.model.graphs.indexing import GATHERS, SCATTERS, array_indices, takes_every_row
 from pymc_bpls.model.graphs.parameter_checks import Condition, conditions_of, where_they_hold
 
@@ -126,7 +127,8 @@ def evaluate(variables: Sequence[Variable], givens: Mapping[Variable, np.ndarray
         narrow = [v for v in ancestors(open_) if isinstance(v, Constant) and wide(v) != getattr(v.type, "dtype", None)]
         replace = {variable: constant(variable, value) for variable, value in givens.items()}
         replace.update((variable, constant(variable, variable.data)) for variable in narrow)
-        with np.errstate(all="ignore"):  # NaN and infinity are told by their rows, not by NumPy
+        # NaN and infinity are told by their rows, not by NumPy
+        with refused_when_exhausted("What the model computes from data alone"), np.errstate(all="ignore"):
             values = pytensor.function([], remake(open_, replace), mode=PLAIN, on_unused_input="ignore")()
         held.update(zip(open_, values, strict=True))
     return [held[variable] for variable in variables]
