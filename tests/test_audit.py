@@ -485,6 +485,7 @@ def judged(off, noise, doubtful=(), seed=0):
     return found, say_uses(held, truth.range)
 
 
+@pytest.mark.slow
 def test_noise_of_the_reference_is_no_error_of_a_criterion():
     """A criterion that is exact: the largest of 80 differences is above 10% of the range by noise, and hardly ever claimed."""
     claimed = []

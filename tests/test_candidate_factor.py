@@ -103,6 +103,7 @@ def test_the_textbook_example_has_its_exact_values(words, candidate):
         assert ("class_sum_error" in scores) == (candidate == "conditional" and approximation == "laplace")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("candidate", ["conditional", "joint"])
 def test_a_class_conditional_model_has_the_values_of_quadrature(line, candidate):
     conditional, joint, log_ratio = by_quadrature()

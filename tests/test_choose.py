@@ -11,7 +11,7 @@ import pytest
 import reference
 import xarray as xr
 from elsewhere import Elsewhere
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_t, t, ttest_1samp
 from sklearn.metrics import brier_score_loss, log_loss, zero_one_loss
@@ -110,6 +110,7 @@ def test_all_bounds_together_hold_with_the_level():
     assert both[0].lower == both[1].lower == pytest.approx(one[0].lower, rel=1e-12), "copies of a pipeline cost nothing"
 
 
+@settings(max_examples=15, deadline=None)
 @given(st.permutations(range(4)), st.permutations(range(20)))
 def test_the_order_of_pipelines_and_of_predictions_changes_no_bound(pipelines, rows):
     d = np.random.default_rng(5).normal(0.1, 0.3, size=(4, 20)) + np.linspace(0, 1, 20)
@@ -508,6 +509,7 @@ def test_runs_take_it_in_a_word(small, table):
     assert "choice" not in small.self_train("probability", rounds=1, choose=False, **QUIET).attrs
 
 
+@pytest.mark.slow
 def test_the_run_that_is_chosen_is_the_plain_one(small, table):
     """Beside a model that predicts class 1 whatever the labels."""
     X, y, _ = table

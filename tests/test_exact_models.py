@@ -122,6 +122,7 @@ def test_classes_sum_to_the_normaliser_by_quadrature(case):
     np.testing.assert_allclose(logsumexp(truth, axis=1), normalizer, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_the_class_sum_error_of_laplace_is_the_distance_from_its_own_normaliser(case):
     pls, _, _ = case
     scores = pls.score(labels="all", approximation="laplace")

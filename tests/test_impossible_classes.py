@@ -84,6 +84,7 @@ def test_no_criterion_labels_a_row_with_a_class_that_cannot_be(choices, criterio
     assert OFFERED[CANDIDATES, scores["pseudo_label"].to_numpy()].all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", ["all", "expected", bpls.Hurwicz(0.7)], ids=str)
 def test_exact_values_are_0_or_finite(choices, labels):
     exact = choices.exact(method="psis", labels=labels, random_seed=1)["exact"]["log_ppp"]

@@ -10,7 +10,7 @@ from pymc_bpls.engine.modes import mode
 QUIET = {"progressbar": False}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def centered():
     rng = np.random.default_rng(0)
     x, group = rng.normal(size=30), np.arange(30) % 4

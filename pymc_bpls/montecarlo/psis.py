@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
 
 from pymc_bpls.approximations.gaussian import Gaussian
 from pymc_bpls.compute.chunks import map_rows
@@ -164,7 +165,8 @@ def log_evidence(engine: Engine, labeled: Labeled, q: Gaussian, k: int) -> tuple
     """log Z_k by importance sampling from a t distribution with q's mean and covariance, with its error and k-hat.
 
     On the unconstrained scale the posterior of a bounded parameter has exponential tails: weights against a Gaussian have no
-    finite mean error there, and k-hat is large, though the tails hold next to nothing. Against a t they are bounded.
+    finite mean error there, and k-hat is large, though the tails hold next to nothing. Against a t they are bounded. The mean
+    weight is divided by that of q itself, which is 1 in expectation, so that a Gaussian posterior has no error.
     """
     target = RowTarget.of(engine, labeled)
     own = None if target is None else target.within(q)
@@ -172,7 +174,17 @@ def log_evidence(engine: Engine, labeled: Labeled, q: Gaussian, k: int) -> tuple
     proposal = Proposal(within.mean, within.covariance)
     sampled = engine if target is None or own is None else target
     weighted, log_z = _weighted(sampled, labeled, k, [proposal], _CONSTANT_DRAWS, np.random.default_rng((_STREAM, k)))
+    log_z = _relative_to(within, weighted.theta, proposal, log_z)
     return log_z, float("inf") if weighted.pareto_k is None else weighted.pareto_k
+
+
+def _relative_to(q: Gaussian, theta: np.ndarray, proposal: Proposal, log_z: LogRatio) -> LogRatio:
+    """log Z by the ratio of mean weights of p_k and of q, with draws θ (S, q) of a proposal that `log_z` was found by."""
+    known = multivariate_normal(q.mean, q.covariance).logpdf(theta) - proposal.log_density(theta)
+    log_mean = float(logsumexp(known) - np.log(len(theta)))
+    assert log_z.influence is not None
+    influence = log_z.influence - (np.exp(known - log_mean) - 1)
+    return LogRatio(log_z.value - log_mean, float(np.sqrt(np.square(influence).sum()) / len(theta)), influence)
 
 
 def _error(smoothed: np.ndarray) -> float:

@@ -28,7 +28,7 @@ from pymc_bpls.scoring.results import Pairs, Values, largest_error
 from pymc_bpls.text.progress import stage
 
 _NO_MEAN_K = 1.0
-_RIGHT_TO = 0.1
+_LARGEST_CORRECTION = 0.15
 
 
 def score_by_gaussian(
@@ -136,9 +136,9 @@ def _warn_of_ep_level(engine: Engine, correction: float) -> None:
     they were up to 2.6 times it.
     """
     prior = engine.separable_prior
-    if correction > _RIGHT_TO and prior is not None and prior.coordinates.size:
+    if correction > _LARGEST_CORRECTION and prior is not None and prior.coordinates.size:
         warn(
-            f"EP's constant in the scores has a correction of {correction:.2f} nats (more than {_RIGHT_TO}) under priors that "
-            "are not Gaussian: their level may be wrong by as much, their order does not depend on it. "
+            f"EP's constant in the scores has a correction of {correction:.2f} nats (more than {_LARGEST_CORRECTION}) under "
+            "priors that are not Gaussian: their level may be wrong by as much, their order does not depend on it. "
             "Use exact() where the level matters."
         )
