@@ -32,6 +32,11 @@ def say_choice(
         return f"{kept}: every other pipeline predicts the {n} labeled rows as it does."
     nearest = max(finite, key=lambda name: (evidence[name].proof, evidence[name].difference, name))
     near = evidence[nearest]
+    if guarantee != BETTING and n < bound.FEWEST:
+        return (
+            f"{kept}: a proof takes {bound.FEWEST} labels at least, and there are {n}. "
+            f'The best on rows that were set aside is "{nearest}" ({_say_difference(near, loss)}).'
+        )
     return (
         f'{kept}: {n} labels prove no other pipeline better. Nearest to a proof is "{nearest}" ({_say_difference(near, loss)}; '
         f"{_say_short(near, guarantee, alpha, n_pipelines)}). {_say_labels(near.labels, n, loss)}"
@@ -98,7 +103,7 @@ def _say_short(evidence: Evidence, guarantee: str, alpha: float, n_pipelines: in
     if guarantee == BETTING:
         return f"its e-value is {evidence.proof:.2g}, and {n_pipelines / alpha:.3g} would be a proof"
     if not np.isfinite(evidence.proof):
-        return f"one fold or fewer than {bound.FEWEST} labels have no bound"
+        return f"one fold, or fewer than {bound.FEWEST} groups, have no bound"
     return f"with confidence {percent(1 - alpha)} the gain is above {evidence.proof:.2g}, and above 0 would be a proof"
 
 
