@@ -13,8 +13,8 @@ every row equally often add no noise of which rows are tested.
 
 q is the quantile of the largest of |C| Student's t's that are correlated as the pipelines' differences are (Dunnett, 1955):
 with probability 1 − α all bounds together are below the expected differences. This is normal theory, and differences are
-skewed: ten rows took a worse pipeline in a seventh of the trials where a tenth was asked for, forty in less than a tenth. Fewer
-than `FEWEST` units have no bound; bets are exact with any number.
+skewed: the fewer rows, the more often a rare, large loss is not among them. Fewer than `FEWEST` units have no bound; bets are
+exact with any number.
 
 References
 ----------
