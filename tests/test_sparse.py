@@ -1,5 +1,6 @@
 """Sparse curvatures, modes and refits against the dense ones, on every model of the zoo that has both."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -129,3 +130,18 @@ def test_scales_of_many_groups_are_seen_without_a_matrix_over_them():
         pm.Bernoulli("label", logit_p=effect[group], observed=np.where(group < 90, group % 2, -1))
     assert scales_others(bpls.BPLS(hierarchy).engine.affine_rows)
     assert not scales_others(bpls.BPLS(independent).engine.affine_rows)
+
+
+@pytest.mark.slow
+def test_scores_by_one_fit_make_nothing_as_large_as_a_matrix_over_parameters():
+    rng, groups, rows = np.random.default_rng(0), 4000, 200
+    group = rng.integers(groups, size=rows)
+    with pm.Model() as model:
+        scale, z = pm.HalfNormal("scale", 1), pm.Normal("z", 0, 1, shape=groups)
+        pm.Bernoulli("y", logit_p=(scale * z)[group], observed=np.where(np.arange(rows) < 100, rng.integers(2, size=rows), -1))
+    pls = bpls.BPLS(model)
+    tracemalloc.start()
+    pls.score("ppp", approximation="ep", other_modes=False)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * groups**2 / 2

@@ -106,6 +106,11 @@ class Gaussian:
         covariance = scipy.linalg.cho_solve(factor, np.eye(len(mode.point)))
         return cls(mode.point, covariance, mode.log_integral, mode.steps, rows=mode.rows)
 
+    @property
+    def has_factors_of_coefficients(self) -> bool:
+        """Whether priors of single coefficients, which are not Gaussian, have sites beside those of D's rows."""
+        return self.sites is not None and len(self.sites.tau) > len(self.sites.labeled)
+
     @cached_property
     def in_theta(self) -> Gaussian:
         """The same in θ, with a covariance (q, q)."""

@@ -115,7 +115,8 @@ def _log_normalizers(
     """
     if APPROXIMATIONS[approximation].has_log_z:
         largest = max(abs(q.correction) for q in fits.values())
-        _warn_of_ep_level(engine, largest)
+        if any(isinstance(q, Gaussian) and q.has_factors_of_coefficients for q in fits.values()):
+            _warn_of_ep_level(largest)
         return {k: LogRatio(q.log_z, 0.0) for k, q in fits.items()}, {"log_normalizer_correction": largest}
     sampled = {k: log_evidence(engine, labeled, q, k) for k, q in fits.items()}
     error = float(np.sqrt(sum(ratio.error**2 for ratio, _ in sampled.values())))
@@ -128,15 +129,14 @@ def _log_normalizers(
     return {k: ratio for k, (ratio, _) in sampled.items()}, {"log_normalizer_error": error, "pareto_k": pareto_k}
 
 
-def _warn_of_ep_level(engine: Engine, correction: float) -> None:
-    """Where priors are not Gaussian and EP's correction of a constant is not small.
+def _warn_of_ep_level(correction: float) -> None:
+    """Where priors are not Gaussian, and EP's correction of a constant is not small.
 
     EP's log Z_k has errors of the second order in what the shapes of its factors add to it. Those of rows' likelihoods are a
     tenth of the correction at most; under priors with a spike or heavy tails, where a coefficient's posterior has two parts,
     they were up to 2.6 times it.
     """
-    prior = engine.separable_prior
-    if correction > _LARGEST_CORRECTION and prior is not None and prior.coordinates.size:
+    if correction > _LARGEST_CORRECTION:
         warn(
             f"EP's constant in the scores has a correction of {correction:.2f} nats (more than {_LARGEST_CORRECTION}) under "
             "priors that are not Gaussian: their level may be wrong by as much, their order does not depend on it. "
