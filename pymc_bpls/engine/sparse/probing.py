@@ -19,10 +19,10 @@ _ROUNDING = 1e-9
 Products = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def probe(products: Products, n: int, sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray] | None:
+def probe(products: Products, n: int, sizes: Sequence[int]) -> tuple[tuple[np.ndarray, np.ndarray] | None, np.ndarray]:
     """The parameters (n, W) that each row touches, q where there are fewer, and its design there (n, p, W).
 
-    None where rows touch many parameters of large variables.
+    None where some rows touch many parameters of large variables, and the numbers of these.
     """
     q, rng = sum(sizes), np.random.default_rng(0)
     variables = np.split(np.arange(q), np.cumsum(sizes)[:-1])
@@ -40,7 +40,7 @@ def probe(products: Products, n: int, sizes: Sequence[int]) -> tuple[np.ndarray,
         found, resolved = _by_colours(products, waiting, large, q, rng)
         triples.append(tuple(part[resolved[found[0]]] for part in found))
         waiting = waiting[~resolved[waiting]]
-    return None if len(waiting) else _packed(triples, n, q, alone.shape[1])
+    return (None if len(waiting) else _packed(triples, n, q, alone.shape[1])), waiting
 
 
 def _entries(rows: np.ndarray, columns: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -20,6 +20,7 @@ from pymc_bpls.engine.sparse.probing import probe
 
 _ROWS_AT_ONCE, _VECTORS_AT_ONCE = 4096, 16
 _LARGEST_BORDER, _REMEMBERED = 64, 4
+_NOT_ASKED, _TOUCHES_MANY = -1, -2
 _MOST_SETS, _FLOATS = 64, 2**22
 _ROUNDING = 1e-12
 
@@ -203,12 +204,15 @@ class SparseRows(OfFields):
     def _kept(self) -> dict[str, np.ndarray]:
         n, p = len(self.model.density.data[0]), self.model.map.size
         empty = {"columns": np.empty((0, 1), dtype=int), "matrix": np.empty((0, p, 1)), "offset": np.empty((0, p))}
-        return {"place": np.full(n, -1), **empty}
+        return {"place": np.full(n, _NOT_ASKED), **empty}
 
     def has(self, positions: np.ndarray) -> bool:
         """Make the designs of these rows; whether they are sparse."""
         kept, q = self._kept, self.model.dimension
-        new = np.unique(positions[kept["place"][positions] < 0])
+        place = kept["place"][positions]
+        if (place == _TOUCHES_MANY).any():
+            return False
+        new = np.unique(positions[place == _NOT_ASKED])
         if not len(new):
             return True
         model, density, run = self.model, self.model.density, self.model.compiler
@@ -225,8 +229,9 @@ class SparseRows(OfFields):
 
             return np.moveaxis(map_rows(some, len(rows), (64, _ROWS_AT_ONCE), IN_TURN), 1, 0)
 
-        found = probe(products, len(new), model.variable_sizes)
+        found, many = probe(products, len(new), model.variable_sizes)
         if found is None:
+            kept["place"][new[many]] = _TOUCHES_MANY
             return False
         columns, matrix = found
         start = np.append(model.base, 0.0)
