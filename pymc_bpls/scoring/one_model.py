@@ -35,7 +35,7 @@ from pymc_bpls.text.progress import stage
 MAP = "map"
 
 
-_SUMMED = 8
+_SUMMED, _MOST_REFITS = 8, 40
 
 
 @dataclass(frozen=True)
@@ -149,14 +149,16 @@ class ModelScorer:
     def _own_error(self, settings: Settings, fit: ModelFit, options: Options, result: Values, start: Warm) -> dict[str, float]:
         """As attrs: the error of a difference by the class sums of the best rows, where one class a row is scored.
 
-        Not where these refits would take longer than those of the pool, or be compiled anew.
+        Of fewer rows where there are many classes, whose refits take longest; not where these refits would take longer than
+        those of the pool, or be compiled anew.
         """
         one_class = options.codes.ndim == 1 and ABSOLUTE[2] in result and settings.by_laplace
         if not settings.told or not one_class or fit.engine.affine_rows is None:
             return {}
         n_classes = len(self.problem.classes)
         order, _ = best_first(np.where(result["converged"], result["score"], np.nan))
-        best = options.candidates[order[: min(_SUMMED, len(options.candidates) // n_classes)]]
+        most = min(_SUMMED, max(FEWEST_SUMS, _MOST_REFITS // n_classes), len(options.candidates) // n_classes)
+        best = options.candidates[order[:most]]
         pairs = Pairs.of(best, np.tile(np.arange(n_classes), (len(best), 1)))
         error = own_error(self._scores(settings, fit, pairs, start)[0]) if len(best) >= FEWEST_SUMS else None
         return {} if error is None else {"own_error": error}
