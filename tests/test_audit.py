@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from scipy.stats import kendalltau, spearmanr
 
 import pymc_bpls as bpls
-from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.audit.agreement import PairScores, agreement, interval
 from pymc_bpls.audit.sentences import say_diagnostic, say_verdict
 from pymc_bpls.audit.truth import known_values

@@ -9,8 +9,8 @@ from scipy.special import expit, log_softmax, logsumexp
 from scipy.stats import norm
 
 import pymc_bpls as bpls
-from pymc_bpls.approximations.gaussian import Gaussian
-from pymc_bpls.approximations.replicates import average, standard_error
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
+from pymc_bpls.approximations.predictions.replicates import average, standard_error
 from pymc_bpls.scoring.scorer import score_pool
 from pymc_bpls.scoring.settings import find_settings
 

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from test_elimination import arrow, crossed, nested
 
-from pymc_bpls.approximations.correlated import Correlated, Standardised
+from pymc_bpls.approximations.gaussians.correlated import Correlated, Standardised
 from pymc_bpls.engine.sparse.elimination import Elimination
 
 rng = np.random.default_rng(1)

@@ -8,7 +8,7 @@ from reference import logistic
 
 import pymc_bpls as bpls
 from pymc_bpls import Criterion, CriterionError, ModeError
-from pymc_bpls.approximations.predictive import Predictive
+from pymc_bpls.approximations.predictions.predictive import Predictive
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.scoring.criteria import CRITERIA
 from pymc_bpls.scoring.fitted import ModelFit

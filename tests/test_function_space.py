@@ -10,7 +10,8 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit, softmax
 
 import pymc_bpls as bpls
-from pymc_bpls.approximations import ep, vi
+from pymc_bpls.approximations import vi
+from pymc_bpls.approximations.ep import ep
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.rows.reduced_rows import ReducedRows
 

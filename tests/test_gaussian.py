@@ -14,7 +14,7 @@ from scipy.stats import kendalltau, multivariate_normal
 
 import pymc_bpls as bpls
 from pymc_bpls.approximations.by_name import APPROXIMATIONS
-from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.montecarlo.psis import importance_draws, log_evidence
 from pymc_bpls.montecarlo.references import proposals
 

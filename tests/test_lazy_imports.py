@@ -8,7 +8,7 @@ import pymc_bpls as bpls
 SCRIPT = """
 import sys
 import pymc_bpls
-import pymc_bpls.approximations.predictive
+import pymc_bpls.approximations.predictions.predictive
 import pymc_bpls.scoring.criteria
 import pymc_bpls.lazy.part_scorer
 import pymc_bpls.lazy.part_sums

@@ -5,8 +5,8 @@ import pytest
 from scipy.special import betaln, logsumexp
 from scipy.stats import gamma
 
-from pymc_bpls.approximations.lattice import climb, lay
-from pymc_bpls.approximations.outer_coordinates import OuterCoordinates
+from pymc_bpls.approximations.hierarchies.lattice import climb, lay
+from pymc_bpls.approximations.hierarchies.outer_coordinates import OuterCoordinates
 
 LABELS = ["scale_log__", *(f"chol_cholesky-cov-packed__[{i}]" for i in range(3))]
 

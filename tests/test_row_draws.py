@@ -6,8 +6,8 @@ import pytest
 from scipy.special import log_expit, logsumexp
 
 import pymc_bpls as bpls
-from pymc_bpls.approximations import ep
-from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.ep import ep
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.montecarlo.references import importance_samples
 from pymc_bpls.montecarlo.row_draws import RowTarget
 

@@ -7,9 +7,9 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import multivariate_normal, norm
 
 import pymc_bpls as bpls
-from pymc_bpls.approximations import lattice
-from pymc_bpls.approximations.lattice import climb, lay
-from pymc_bpls.approximations.scales import fit
+from pymc_bpls.approximations.hierarchies import lattice
+from pymc_bpls.approximations.hierarchies.lattice import climb, lay
+from pymc_bpls.approximations.hierarchies.scales import fit
 
 N, N_LABELED, LEVELS = 20, 12, 3
 rng = np.random.default_rng(5)

@@ -9,9 +9,9 @@ import pytest
 import zoo
 
 import pymc_bpls as bpls
-from pymc_bpls.approximations.predictive import Predictive
-from pymc_bpls.approximations.scales import fit
-from pymc_bpls.approximations.sparse_part import SparsePart
+from pymc_bpls.approximations.gaussians.sparse_part import SparsePart
+from pymc_bpls.approximations.hierarchies.scales import fit
+from pymc_bpls.approximations.predictions.predictive import Predictive
 from pymc_bpls.engine.rows.separable_priors import scales_others
 from pymc_bpls.engine.sparse.curvature import SparseCurvature
 from pymc_bpls.selftraining.invented import invented_information

@@ -9,7 +9,7 @@ from sklearn.metrics import log_loss
 
 import pymc_bpls as bpls
 from pymc_bpls import CriterionError, EvidenceDrop, LabelError, MaxRounds, NoGain, RowError, Threshold
-from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.audit.track import read_track
 
 N, TEST = 12, np.arange(20, 26)

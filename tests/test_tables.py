@@ -9,7 +9,7 @@ from scipy.special import expit, log_ndtr
 from scipy.stats import norm
 
 import pymc_bpls as bpls
-from pymc_bpls.approximations import predictive
+from pymc_bpls.approximations.predictions import predictive
 from pymc_bpls.engine.rows.row_table import RowTable
 
 rng = np.random.default_rng(4)

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm, t
 
 import pymc_bpls as bpls
-from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.montecarlo import references, tails
 from pymc_bpls.montecarlo.constants import log_normaliser
 from pymc_bpls.montecarlo.nuts import Draws

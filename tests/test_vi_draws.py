@@ -7,7 +7,7 @@ import pytest
 
 import pymc_bpls as bpls
 from pymc_bpls.approximations import vi
-from pymc_bpls.approximations.predictive import Predictive
+from pymc_bpls.approximations.predictions.predictive import Predictive
 
 N, K = 60, 3
 

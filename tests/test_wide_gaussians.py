@@ -9,9 +9,9 @@ from scipy.integrate import quad
 from scipy.special import expit, log_expit, log_ndtr, ndtr
 
 import pymc_bpls as bpls
-from pymc_bpls.approximations import ep
-from pymc_bpls.approximations.node_averages import average_at_nodes
-from pymc_bpls.approximations.predictive import Predictive
+from pymc_bpls.approximations.ep import ep
+from pymc_bpls.approximations.predictions.node_averages import average_at_nodes
+from pymc_bpls.approximations.predictions.predictive import Predictive
 
 _SPREADS = [0.0, 1e-8, 0.3, 1.0, 3.0, 31.0, 474.0, 1.6e4, 1e6, 1e8]
 

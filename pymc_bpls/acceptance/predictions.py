@@ -8,9 +8,9 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pymc_bpls.approximations.automatic import EP, LAPLACE
-from pymc_bpls.approximations.cavities import cavity_marginals
-from pymc_bpls.approximations.gaussian import Gaussian
-from pymc_bpls.approximations.scales import admits_plain
+from pymc_bpls.approximations.ep.cavities import cavity_marginals
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
+from pymc_bpls.approximations.hierarchies.scales import admits_plain
 from pymc_bpls.errors import ApproximationError
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.scoring.criteria import mutual_information

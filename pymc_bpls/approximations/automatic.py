@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pymc_bpls.approximations.scales import admits_plain
+from pymc_bpls.approximations.hierarchies.scales import admits_plain
 from pymc_bpls.engine.engine import Engine
 
 LAPLACE, EP, VI = "laplace", "ep", "vi"

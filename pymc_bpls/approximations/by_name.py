@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pymc_bpls.approximations import ep, scales, vi
-from pymc_bpls.approximations.gaussian import Fit, Gaussian
+from pymc_bpls.approximations import vi
+from pymc_bpls.approximations.ep import ep
+from pymc_bpls.approximations.gaussians.gaussian import Fit, Gaussian
+from pymc_bpls.approximations.hierarchies import scales
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.model.data.table import Labeled
 

@@ -23,8 +23,8 @@ import numpy as np
 import scipy.linalg
 
 from pymc_bpls.approximations.anderson import Mixing
-from pymc_bpls.approximations.gaussian import Gaussian, trapezoid
-from pymc_bpls.approximations.predictive import antithetic_draws, symmetric_roots
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian, trapezoid
+from pymc_bpls.approximations.predictions.predictive import antithetic_draws, symmetric_roots
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.engine.newton import kernels

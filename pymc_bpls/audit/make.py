@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.audit.agreement import DESCRIPTIONS, PairScores, agreement, correlation, errors
 from pymc_bpls.audit.forms import Form
 from pymc_bpls.audit.report import Audit

@@ -11,8 +11,8 @@ import jax
 import numpy as np
 from jax import export
 
-from pymc_bpls.approximations import predictive
-from pymc_bpls.approximations.replicates import DRAWS_AT_ONCE, REPLICATES
+from pymc_bpls.approximations.predictions import predictive
+from pymc_bpls.approximations.predictions.replicates import DRAWS_AT_ONCE, REPLICATES
 from pymc_bpls.compute.compiler import Kernel
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.newton import kernels

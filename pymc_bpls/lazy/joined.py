@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.lazy.pool import LazyPool
 from pymc_bpls.model.data.table import Labeled, read_pool
 from pymc_bpls.scoring.one_model import ModelScorer

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_bpls.approximations.gaussian import Gaussian
-from pymc_bpls.approximations.predictive import Predictive, log_softmax
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
+from pymc_bpls.approximations.predictions.predictive import Predictive, log_softmax
 from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.compute.threads import as_worker

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pymc_bpls.approximations.predictive import FEWEST_BY_TABLE
+from pymc_bpls.approximations.predictions.predictive import FEWEST_BY_TABLE
 from pymc_bpls.compute.executors import Executor
 from pymc_bpls.errors import RowError
 from pymc_bpls.lazy.code import Code

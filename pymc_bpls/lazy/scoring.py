@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_bpls.approximations.mixture import Mixture
+from pymc_bpls.approximations.gaussians.mixture import Mixture
 from pymc_bpls.compute.executors import Executor
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.errors import ApproximationError, CriterionError, ModeError, warn

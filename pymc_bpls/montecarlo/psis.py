@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.threads import IN_TURN
 from pymc_bpls.engine.engine import Engine

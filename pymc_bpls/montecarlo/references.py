@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_bpls.approximations.by_name import APPROXIMATIONS
-from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.arguments import check
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.mode import Mode

@@ -12,7 +12,7 @@ from typing import ClassVar
 import jax
 import numpy as np
 
-from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.rows.affine_rows import Block
 from pymc_bpls.engine.rows.reduced_rows import ReducedRows

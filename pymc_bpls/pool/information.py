@@ -26,8 +26,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_bpls.approximations.gaussian import Gaussian
-from pymc_bpls.approximations.predictive import antithetic_draws
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
+from pymc_bpls.approximations.predictions.predictive import antithetic_draws
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.rows.marginal_rows import Marginal, MarginalRows
 from pymc_bpls.errors import ModelError

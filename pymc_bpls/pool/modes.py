@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.errors import ModeError

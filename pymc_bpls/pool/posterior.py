@@ -22,7 +22,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_bpls.approximations import vi
-from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.engine.rows.marginal_rows import Marginal

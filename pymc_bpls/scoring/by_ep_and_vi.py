@@ -13,8 +13,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from pymc_bpls.approximations.by_name import APPROXIMATIONS
-from pymc_bpls.approximations.gaussian import Gaussian
-from pymc_bpls.approximations.replicates import Averages, standard_error
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
+from pymc_bpls.approximations.predictions.replicates import Averages, standard_error
 from pymc_bpls.compute.threads import for_matrices_of
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.errors import warn

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pymc_bpls.approximations.predictive import Predictive
+from pymc_bpls.approximations.predictions.predictive import Predictive
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.rules.label_rules import Weighing

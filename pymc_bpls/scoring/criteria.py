@@ -36,9 +36,9 @@ from typing import ClassVar, Protocol
 import numpy as np
 import xarray as xr
 
-from pymc_bpls.approximations.gaussian import Gaussian
-from pymc_bpls.approximations.predictive import Predictive
-from pymc_bpls.approximations.replicates import Averages, standard_error
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
+from pymc_bpls.approximations.predictions.predictive import Predictive
+from pymc_bpls.approximations.predictions.replicates import Averages, standard_error
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.errors import CriterionError
 

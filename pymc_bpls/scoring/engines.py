@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pymc_bpls.approximations.predictive import Predictive
+from pymc_bpls.approximations.predictions.predictive import Predictive
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.compute.travel import OfFields
 from pymc_bpls.engine.engine import Engine

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pymc_bpls.approximations.by_name import APPROXIMATIONS
-from pymc_bpls.approximations.gaussian import Gaussian
-from pymc_bpls.approximations.predictive import Predictive
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
+from pymc_bpls.approximations.predictions.predictive import Predictive
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.model.data.table import Labeled

@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_bpls.approximations.automatic import approximations_in_order
 from pymc_bpls.approximations.by_name import APPROXIMATIONS
-from pymc_bpls.approximations.predictive import log_softmax
+from pymc_bpls.approximations.predictions.predictive import log_softmax
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.compute.executors import Executor
 from pymc_bpls.errors import CriterionError, ModeError

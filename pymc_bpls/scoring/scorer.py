@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 import xarray as xr
 
-from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.compute.executors import Executor
 from pymc_bpls.errors import ApproximationError, ModeError, warn

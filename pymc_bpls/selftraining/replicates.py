@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.arguments import check
 from pymc_bpls.compute.memory import ask_memory
 from pymc_bpls.errors import CriterionError

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.arguments import ARGUMENTS, check, require
 from pymc_bpls.compute.threads import for_matrices_of
 from pymc_bpls.errors import BPLSError, CriterionError, LabelError, RowError, warn

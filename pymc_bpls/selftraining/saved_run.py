@@ -25,7 +25,7 @@ from typing import Any, TypeGuard
 import numpy as np
 import xarray as xr
 
-from pymc_bpls.approximations.gaussian import Gaussian, Sites
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian, Sites
 from pymc_bpls.errors import BPLSError, CriterionError
 from pymc_bpls.model.data.index import RowNames, read_index
 from pymc_bpls.model.data.storing import as_tree

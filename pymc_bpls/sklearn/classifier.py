@@ -21,7 +21,7 @@ from sklearn.metrics import check_scoring, log_loss
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pymc_bpls.approximations.predictive import Predictive
+from pymc_bpls.approximations.predictions.predictive import Predictive
 from pymc_bpls.bpls import BPLS
 from pymc_bpls.choosing.folds import read_groups
 from pymc_bpls.errors import CriterionError, LabelError, ModelError, warn

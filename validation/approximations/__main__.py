@@ -21,8 +21,8 @@ from scipy.stats import kendalltau
 
 import pymc_bpls as bpls
 from pymc_bpls.approximations.by_name import APPROXIMATIONS
-from pymc_bpls.approximations.gaussian import Gaussian
-from pymc_bpls.approximations.predictive import Predictive
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
+from pymc_bpls.approximations.predictions.predictive import Predictive
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.newton import kernels
 from pymc_bpls.montecarlo.nuts import sample

@@ -21,7 +21,7 @@ from scipy.special import expit, logsumexp
 from scipy.stats import chisquare
 
 import pymc_bpls as bpls
-from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.model.data.table import Unlabeled
 from pymc_bpls.montecarlo.psis import importance_draws
 from pymc_bpls.pool.posterior import find_target

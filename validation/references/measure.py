@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 import pymc_bpls as bpls
-from pymc_bpls.approximations.gaussian import Gaussian
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.problem import Problem

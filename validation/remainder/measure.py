@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import pymc_bpls as bpls
-from pymc_bpls.approximations.predictive import Predictive
+from pymc_bpls.approximations.predictions.predictive import Predictive
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.model.data.table import Labeled
 from validation.remainder.cases import ROWS, SIZES, Case

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_bpls.approximations.predictive import Predictive
+from pymc_bpls.approximations.predictions.predictive import Predictive
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.model.data.table import Labeled

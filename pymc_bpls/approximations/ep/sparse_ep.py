@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_bpls.approximations.ep import FixedPoint, fixed_point
-from pymc_bpls.approximations.gaussian import Sites
-from pymc_bpls.approximations.sparse_part import SparseField, SparsePart, SparseState
+from pymc_bpls.approximations.ep.ep import FixedPoint, fixed_point
+from pymc_bpls.approximations.gaussians.gaussian import Sites
+from pymc_bpls.approximations.gaussians.sparse_part import SparseField, SparsePart, SparseState
 from pymc_bpls.engine.sparse.rows import SparseBlock, SparseRows
 from pymc_bpls.model.data.table import Labeled
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pymc_bpls.approximations.predictive import Predictive
+from pymc_bpls.approximations.predictions.predictive import Predictive
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.priors.gaussian_priors import GaussianPrior
 from pymc_bpls.engine.rows.affine_rows import Block

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from pymc_bpls.approximations.panels import resolve
+from pymc_bpls.approximations.quadrature.panels import resolve
 
 #: Of the Hermite polynomials that say how a density differs from a Gaussian.
 ORDERS = (3, 4)

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_bpls.approximations.gaussian import Gaussian
-from pymc_bpls.approximations.tilted import Marginals
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
+from pymc_bpls.approximations.quadrature.tilted import Marginals
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.model.data.table import Labeled
 

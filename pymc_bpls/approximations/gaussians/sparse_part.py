@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from pymc_bpls.approximations.correlated import Correlated, Standardised
-from pymc_bpls.approximations.gaussian import Gaussian, Sites
-from pymc_bpls.approximations.tilted import ORDERS, Marginals
+from pymc_bpls.approximations.gaussians.correlated import Correlated, Standardised
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian, Sites
+from pymc_bpls.approximations.quadrature.tilted import ORDERS, Marginals
 from pymc_bpls.engine.newton.verification import well_explained
 from pymc_bpls.engine.sparse.curvature import SparseCurvature
 from pymc_bpls.engine.sparse.elimination import Elimination, Factor

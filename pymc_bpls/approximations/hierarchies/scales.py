@@ -17,11 +17,12 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import logsumexp
 
-from pymc_bpls.approximations import ep, lattice, sparse_ep
-from pymc_bpls.approximations.factors import Factors, nodes_apart
-from pymc_bpls.approximations.gaussian import Gaussian, Sites
-from pymc_bpls.approximations.mixture import Mixture, Part
-from pymc_bpls.approximations.outer_coordinates import OuterCoordinates
+from pymc_bpls.approximations.ep import ep, sparse_ep
+from pymc_bpls.approximations.ep.factors import Factors, nodes_apart
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian, Sites
+from pymc_bpls.approximations.gaussians.mixture import Mixture, Part
+from pymc_bpls.approximations.hierarchies import lattice
+from pymc_bpls.approximations.hierarchies.outer_coordinates import OuterCoordinates
 from pymc_bpls.compute.threads import for_matrices_of
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.mode import Mode

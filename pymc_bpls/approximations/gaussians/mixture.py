@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 from scipy.special import logsumexp
 
-from pymc_bpls.approximations.gaussian import Gaussian
-from pymc_bpls.approximations.sparse_part import SparsePart
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
+from pymc_bpls.approximations.gaussians.sparse_part import SparsePart
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.engine.rows.hierarchy import Hierarchy
 

@@ -20,13 +20,13 @@ import numpy as np
 import scipy
 from scipy.special import ndtri
 
-from pymc_bpls.approximations.gaussian import Gaussian
-from pymc_bpls.approximations.mixture import Mixture
-from pymc_bpls.approximations.node_averages import NodeAverages, average_at_nodes
-from pymc_bpls.approximations.pool_table import PoolTable
-from pymc_bpls.approximations.replicates import Averages, average, standard_error
-from pymc_bpls.approximations.sparse_part import SparsePart
-from pymc_bpls.approximations.tilted import ORDERS, Marginals
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
+from pymc_bpls.approximations.gaussians.mixture import Mixture
+from pymc_bpls.approximations.gaussians.sparse_part import SparsePart
+from pymc_bpls.approximations.predictions.node_averages import NodeAverages, average_at_nodes
+from pymc_bpls.approximations.predictions.pool_table import PoolTable
+from pymc_bpls.approximations.predictions.replicates import Averages, average, standard_error
+from pymc_bpls.approximations.quadrature.tilted import ORDERS, Marginals
 from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.threads import IN_TURN, for_matrices_of
 from pymc_bpls.engine.modes.mode import Mode

@@ -22,7 +22,7 @@ from math import comb, factorial, prod
 import numpy as np
 import scipy.sparse as sp
 
-from pymc_bpls.approximations.tilted import ORDERS
+from pymc_bpls.approximations.quadrature.tilted import ORDERS
 from pymc_bpls.engine.sparse.elimination import Factor
 
 _ROWS_AT_ONCE = 1024

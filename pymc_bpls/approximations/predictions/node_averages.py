@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial.hermite_e import hermeval
 
-from pymc_bpls.approximations.gaussian import trapezoid
-from pymc_bpls.approximations.panels import resolve
-from pymc_bpls.approximations.tilted import ORDERS
+from pymc_bpls.approximations.gaussians.gaussian import trapezoid
+from pymc_bpls.approximations.quadrature.panels import resolve
+from pymc_bpls.approximations.quadrature.tilted import ORDERS
 
 _HALF_WIDTH = 8.0
 # up to which standard deviation of the predictor how many nodes are taken: at most 1.07 apart

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import scipy.linalg
 
-from pymc_bpls.approximations.tilted import ORDERS, Nodes
+from pymc_bpls.approximations.quadrature.tilted import ORDERS, Nodes
 from pymc_bpls.compute.threads import side_by_side
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.engine.rows.reduced_rows import ReducedRows

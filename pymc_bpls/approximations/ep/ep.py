@@ -26,9 +26,9 @@ import numpy as np
 from scipy.linalg import lapack
 
 from pymc_bpls.approximations.anderson import Mixing
-from pymc_bpls.approximations.factors import Factors
-from pymc_bpls.approximations.gaussian import Gaussian, Shape, Sites
-from pymc_bpls.approximations.tilted import LogFactors, Marginals, Nodes, TiltedDensities
+from pymc_bpls.approximations.ep.factors import Factors
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian, Shape, Sites
+from pymc_bpls.approximations.quadrature.tilted import LogFactors, Marginals, Nodes, TiltedDensities
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.engine.rows.reduced_rows import ReducedRows

@@ -1,0 +1,1 @@
+"""Hierarchies: EP at each point of a lattice of scales, which are integrated out."""

@@ -1,0 +1,1 @@
+"""Quadrature in one number, for many rows at once."""
