@@ -17,6 +17,7 @@ from pymc_bpls.arguments import check
 from pymc_bpls.bambi import from_bambi, is_bambi
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.compute.executors import Executor
+from pymc_bpls.compute.work import working
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.laplace_fit import LaplaceFit, as_fit
 from pymc_bpls.errors import CriterionError, ModelError, warn
@@ -34,8 +35,8 @@ from pymc_bpls.pool.posterior import FITS
 from pymc_bpls.scoring.engines import EngineForEachD, OneEngine
 from pymc_bpls.scoring.fitted import ModelFit
 from pymc_bpls.scoring.one_model import ModelScorer
-from pymc_bpls.selector import PseudoLabelSelector, working
-from pymc_bpls.selftraining.run import read_test
+from pymc_bpls.selector import PseudoLabelSelector
+from pymc_bpls.selftraining.planning import read_test
 from pymc_bpls.summaries.problem import summarise_problem
 from pymc_bpls.text.summary import Summary
 from pymc_bpls.trained.result import read_trained

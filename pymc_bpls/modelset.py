@@ -11,14 +11,16 @@ import numpy as np
 import pandas as pd
 
 from pymc_bpls.bpls import BPLS
+from pymc_bpls.compute.work import working
 from pymc_bpls.engine.laplace_fit import LaplaceFit
 from pymc_bpls.errors import BPLSWarning, CriterionError, ModelError
 from pymc_bpls.model.density import Parameters
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.rules.model_rules import GammaMaximin, ModelRule
+from pymc_bpls.runs.trainee import Trainee
 from pymc_bpls.scoring.fitted import ModelFit, SetFit
 from pymc_bpls.scoring.members import BEST, SetScorer, in_the_name_of
-from pymc_bpls.selector import PseudoLabelSelector, working
+from pymc_bpls.selector import PseudoLabelSelector
 from pymc_bpls.selftraining.history import History
 from pymc_bpls.selftraining.saved_run import RunMembers
 from pymc_bpls.text.summary import Summary
@@ -144,12 +146,9 @@ class ModelSet(PseudoLabelSelector):
             return list(self.members.values())[predicts].fit(other_modes=other_modes)
 
     @property
-    def _model_rule(self) -> str:
-        return self._scorer.rule.name
-
-    @property
-    def _run_members(self) -> RunMembers:
-        return RunMembers(self._scorer.names, self._scorer.dimension)
+    def _trainee(self) -> Trainee:
+        members = RunMembers(self._scorer.names, self._scorer.dimension)
+        return Trainee(self._scorer, self._parameters_of, model_rule=self._scorer.rule.name, members=members)
 
     def _parameters_of(self, history: History) -> Parameters:
         """Of the member that predicts last."""

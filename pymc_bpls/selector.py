@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -14,60 +13,39 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_bpls.acceptance.coverage import glance
-from pymc_bpls.acceptance.sentences import say_strangers
+from pymc_bpls.acceptance.strangers import warn_of_strangers
 from pymc_bpls.arguments import check
 from pymc_bpls.audit.along import ALONG, AuditAlong, audit_track
-from pymc_bpls.audit.forms import AUDITED, Form, read_forms
-from pymc_bpls.audit.make import Bench, make_audit, nothing_to_audit
+from pymc_bpls.audit.forms import AUDITED, read_forms
+from pymc_bpls.audit.make import audit_pool
 from pymc_bpls.audit.report import Audit
 from pymc_bpls.audit.track import read_track
-from pymc_bpls.audit.truth import candidate_of, labels_of, read_exact
+from pymc_bpls.audit.truth import candidate_of
 from pymc_bpls.choosing.choice import Choice
 from pymc_bpls.choosing.choose import Trial, make_choice
 from pymc_bpls.choosing.pipelines import Train, beside, read_pipelines
 from pymc_bpls.compute.executors import Executor
-from pymc_bpls.compute.memory import refused_when_exhausted
-from pymc_bpls.errors import ApproximationError, CriterionError, ModeError, RowError, warn
+from pymc_bpls.compute.work import working
+from pymc_bpls.errors import CriterionError, RowError
 from pymc_bpls.lazy.pool import LazyPool
-from pymc_bpls.lazy.run import begin_run, check_run
 from pymc_bpls.lazy.scoring import scores_of_pool
 from pymc_bpls.lazy.trained import class_probabilities_over, label_table_over
 from pymc_bpls.model.data.labels import UNLABELED
 from pymc_bpls.model.data.table import Labeled
-from pymc_bpls.model.density import Parameters
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.montecarlo.references import find_method
 from pymc_bpls.rules.label_rules import LabelRule, find_rule
+from pymc_bpls.runs.begin import begin
+from pymc_bpls.runs.resume import resume
+from pymc_bpls.runs.trainee import Trainee
+from pymc_bpls.scoring.candidates import scores_of_candidates
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion
-from pymc_bpls.scoring.engines import refuse_weight
-from pymc_bpls.scoring.exact import exact_tree, find_exact, warn_if_unreliable
-from pymc_bpls.scoring.scorer import Scorer, fit_on, label_options, score_pool, settled
-from pymc_bpls.scoring.settings import AUTO, Settings, find_settings, read_name
-from pymc_bpls.selftraining.class_balance import ClassBalance, read_balance
-from pymc_bpls.selftraining.ending import Ending
-from pymc_bpls.selftraining.held_out import HeldOut
-from pymc_bpls.selftraining.history import History
-from pymc_bpls.selftraining.replicates import (
-    begin_replicates,
-    check_drawing,
-    gather,
-    go_through,
-    mixture_of,
-    replicates_of,
-)
-from pymc_bpls.selftraining.resuming import (
-    check_model_rule,
-    check_rows_held_out,
-    criterion_again,
-    held_out_again,
-    label_rule_again,
-    weight_again,
-)
-from pymc_bpls.selftraining.run import Plan, Run, read_test
-from pymc_bpls.selftraining.saved_run import REPLICATES, RunMembers, RunSettings, generator_at, read_run, write_run
-from pymc_bpls.selftraining.stop_rules import Stop, read_rules, rows_to_hold_out
-from pymc_bpls.text.progress import Tell, progress
+from pymc_bpls.scoring.exact import exact_pool, find_exact, warn_if_unreliable
+from pymc_bpls.scoring.scorer import Scorer, fit_on, settled
+from pymc_bpls.scoring.settings import find_settings, read_name
+from pymc_bpls.selftraining.planning import read_test
+from pymc_bpls.selftraining.resuming import Again
+from pymc_bpls.selftraining.stop_rules import Stop
 from pymc_bpls.text.summary import Summary
 from pymc_bpls.trained.labels import label_table
 from pymc_bpls.trained.probabilities import class_probabilities, most_probable
@@ -95,6 +73,11 @@ class PseudoLabelSelector(ABC):
     @abstractmethod
     def _look_for_modes(self, wanted: bool, make_fit: Callable[[], Any]) -> str:
         """What is known of other modes than that of the fit on D; a search, once, warns where they hold mass."""
+
+    @property
+    def _trainee(self) -> Trainee:
+        """What runs train."""
+        return Trainee(self._scorer, lambda history: self._problem.density.parameters, self._lazy)
 
     @property
     def scorer(self) -> Scorer:
@@ -317,29 +300,22 @@ class PseudoLabelSelector(ABC):
            786-792. https://doi.org/10.1162/neco.2008.08-07-592
         """
         check(chunk_bytes=chunk_bytes, random_seed=random_seed, candidate=candidate, other_modes=other_modes, executor=executor)
-        check(**({} if top is None else {"top": top}))
-        labeled, candidates = self._problem.labeled, self._problem.table.candidates
+        if top is not None:
+            check(top=top)
         criterion, approximation, expansion = read_name(criterion, approximation, expansion)
         asked = replace(find_settings(criterion, approximation, expansion, labels, random_seed), told=True)
         scorer = self._scorer.with_factor(candidate)
-        settings = settled(scorer, asked, labeled)
-        if self._lazy is not None:
-            with working(f"score by {settings.criterion.name}", progressbar):
-                scores, fit = scores_of_pool(self._lazy, scorer, settings, top=top, to=to, executor=executor)
-                modes = self._look_for_modes(other_modes, lambda: fit)
-            return scores.assign_attrs(_told_of(settings, expansion, candidate, modes))
-        if top is not None or to is not None:
+        settings = settled(scorer, asked, self._problem.labeled)
+        if self._lazy is None and (top is not None or to is not None):
             raise CriterionError("top= and to= are for lazy pools. All scores are in the Dataset that score() returns.")
-        scorer = _with_executor(scorer, executor, settings)
-        if chunk_bytes is not None:
-            scorer = scorer.with_memory(chunk_bytes)
-        some = candidates if len(candidates) else labeled.positions[:1]
         with working(f"score by {settings.criterion.name}", progressbar):
-            fit = fit_on(scorer, settings, labeled)
-            found, _ = score_pool(scorer, settings, fit, some)
+            if self._lazy is None:
+                scores, fit = scores_of_candidates(scorer, settings, chunk_bytes=chunk_bytes, executor=executor)
+            else:
+                scores, fit = scores_of_pool(self._lazy, scorer, settings, top=top, to=to, executor=executor)
             modes = self._look_for_modes(other_modes, lambda: fit)
-        scores = found.dataset(self._problem).isel(candidate=slice(len(candidates)))
-        return scores.assign_attrs(_told_of(settings, expansion, candidate, modes))
+        told = {"criterion": settings.criterion.name, "expansion": expansion, "labels": settings.rule.name}
+        return scores.assign_attrs(**told, candidate=candidate, other_modes=modes)
 
     def self_train(
         self,
@@ -437,52 +413,18 @@ class PseudoLabelSelector(ABC):
            https://doi.org/10.1093/jrsssb/qkad005
         """
         check(random_seed=random_seed, candidate=candidate, other_modes=other_modes, executor=executor)
+        how: dict[str, Any] = {"approximation": approximation, "expansion": expansion, "labels": labels}
+        how |= {"candidate": candidate, "rounds": rounds, "batch_size": batch_size, "stop": stop}
+        how |= {"class_balance": class_balance, "pseudo_weight": pseudo_weight, "replicates": replicates}
+        final: dict[str, Any] = {"test": test, "executor": executor, "random_seed": random_seed}
         if choose is not None and choose is not False:
-            how: dict[str, Any] = {"approximation": approximation, "expansion": expansion, "labels": labels}
-            how |= {"candidate": candidate, "rounds": rounds, "batch_size": batch_size, "stop": stop}
-            how |= {"class_balance": class_balance, "pseudo_weight": pseudo_weight, "replicates": replicates}
             pipelines = beside(Train(criterion, other_modes=other_modes, **how), choose)
-            return self.choose(pipelines, test=test, executor=executor, random_seed=random_seed, progressbar=progressbar).noted
-        criterion, approximation, expansion = read_name(criterion, approximation, expansion)
-        asked = for_runs(find_settings(criterion, approximation, expansion, labels, random_seed))
-        refuse_weight(self._problem.density, self._problem.name, pseudo_weight)
-        scorer, test_set = read_test(test, self._scorer.with_factor(candidate))
-        rules = read_rules(stop)
-        held_out = self._known(rows_to_hold_out(rules, self._problem, asked.rng))
-        plan = Plan(rounds, batch_size, rules, read_balance(class_balance, scorer), pseudo_weight, test_set, held_out)
-        check_drawing(asked.rule, replicates, batch_size)
-        if self._lazy is not None:
-            check_run(settled(scorer, asked, self._problem.labeled), plan, replicates)
-        table = self._problem.table
-        if test_set is not None:
-            table = table.without(test_set.positions)
-        self._warn_of_strangers(table.candidates)
-        start = self._problem.labeled if held_out is None else self._problem.labeled.without(held_out.positions)
-        settings = settled(scorer, asked, start)
-        if self._lazy is None:
-            scorer = _with_executor(scorer, executor, settings)
-        run = Run(scorer, settings, plan, start, table.candidates, History())
-        if self._lazy is not None:
-            run = begin_run(run, self._lazy, self._scorer.with_factor(candidate), test, executor)
+            return self.choose(pipelines, **final, progressbar=progressbar).noted
+        begun = begin(self._trainee, criterion, **how, **final)
+        self._warn_of_strangers(begun.candidates)
         with working("self-training", progressbar):
-            labeled = self._problem.labeled
-            modes = self._look_for_modes(other_modes, lambda: fit_on(self._scorer, settings, labeled))
-        made_by = RunSettings(
-            settings.criterion.name,
-            settings.approximation,
-            expansion,
-            settings.rule.name,
-            int(batch_size),
-            None if callable(pseudo_weight) else float(pseudo_weight),
-            None if plan.balance is None else plan.balance.shares,
-            self._model_rule,
-            candidate,
-            asked.approximation == AUTO,
-            notes={"other_modes": modes},
-        )
-        if replicates is None:
-            return self._finish(run, made_by, progressbar)
-        return self._finish_replicates(begin_replicates(run, replicates), made_by, progressbar)
+            modes = self._look_for_modes(other_modes, lambda: fit_on(self._scorer, begun.settings, self._problem.labeled))
+        return begun.noting(other_modes=modes).go(progressbar)
 
     def resume(
         self,
@@ -552,55 +494,8 @@ class PseudoLabelSelector(ABC):
         ('MaxRounds: 5 rounds are done', 5)
         """
         check(random_seed=random_seed, executor=executor)
-        again: dict[str, Any] = {"criterion": criterion, "labels": labels, "pseudo_weight": pseudo_weight}
-        again |= {"rounds": rounds, "stop": stop, "test": test, "executor": executor}
-        if REPLICATES not in run:
-            return self._finish(*self._begin_again(run, random_seed, **again), progressbar)
-        parts = replicates_of(run)
-        seeds = [None] * len(parts) if random_seed is None else np.random.default_rng(random_seed).spawn(len(parts))
-        begun = [self._begin_again(part, seed, **again) for part, seed in zip(parts, seeds, strict=True)]
-        return self._finish_replicates([each for each, _ in begun], begun[0][1], progressbar)
-
-    def _begin_again(
-        self,
-        run: xr.DataTree,
-        random_seed: int | np.random.Generator | None,
-        *,
-        criterion: Criterion | FitCriterion | None,
-        labels: LabelRule | None,
-        pseudo_weight: Callable[[float], float] | None,
-        rounds: int | None,
-        stop: Stop | list[Stop] | None,
-        test: Any,
-        executor: Executor | None,
-    ) -> tuple[Run, RunSettings]:
-        """A run that goes on, and how it was made; parameters are those of `resume`."""
-        saved = read_run(run, self._problem)
-        check_model_rule(saved.settings.model_rule, self._model_rule)
-        made_by = replace(saved.settings, model_rule=self._model_rule)
-        by = criterion_again(made_by.criterion, criterion)
-        rule = label_rule_again(made_by.labels, labels)
-        scored_so = self._scorer.with_factor(made_by.candidate)
-        approximation = AUTO if made_by.automatic else made_by.approximation
-        asked = for_runs(find_settings(by, approximation, made_by.expansion, rule, random_seed))
-        settings = settled(scored_so, asked, saved.labeled.first(len(saved.labeled) - len(saved.history.steps)))
-        if saved.history.steps:
-            settings = settings.from_here(saved.history.steps[-1].get("approximation", settings.approximation))
-        if random_seed is None:
-            settings = replace(settings, rng=generator_at(saved.random_state))
-        scorer, test_set = read_test(held_out_again(saved.test, test, self._problem), scored_so)
-        rules = read_rules(stop)
-        check_rows_held_out(rules, saved.held_out, self._problem)
-        balance = None if made_by.class_balance is None else ClassBalance(made_by.class_balance)
-        weight = weight_again(made_by.pseudo_weight, pseudo_weight)
-        plan = Plan(rounds, made_by.batch_size, rules, balance, weight, test_set, saved.held_out)
-        left = np.setdiff1d(self._problem.table.candidates, saved.labeled.positions)
-        if test_set is not None:
-            left = np.setdiff1d(left, test_set.positions)
-        if self._lazy is None:
-            scorer = _with_executor(scorer, executor, settings)
-        begun = Run(scorer, settings, plan, saved.labeled, left, saved.history, warm=saved.warm, theta=saved.theta)
-        return (begun if self._lazy is None else begin_run(begun, self._lazy, scored_so, test, executor)), made_by
+        again = Again(criterion, labels, pseudo_weight, rounds, stop, test)
+        return resume(self._trainee, run, again, executor, random_seed).go(progressbar)
 
     def exact(
         self,
@@ -684,12 +579,9 @@ class PseudoLabelSelector(ABC):
         rng = np.random.default_rng(random_seed)
         by = find_method(method, draws, tune, chains, nuts_sampler, absolute, rng, **sample_kwargs)
         self._needs_candidates()
-        labeled, candidates = self._problem.labeled, self._problem.table.candidates
         with working(f"exact {chosen.name}", progressbar):
-            fit = scorer.fit(labeled, centre_of="vi")
-            options = label_options(scorer, find_rule(labels), fit, candidates)
-            tree = exact_tree(scorer, labeled, chosen, by, options, rng)
-            tree.attrs["candidate"] = candidate
+            tree = exact_pool(scorer, chosen, find_rule(labels), by, rng)
+        tree.attrs["candidate"] = candidate
         return warn_if_unreliable(tree)
 
     def audit(
@@ -756,36 +648,7 @@ class PseudoLabelSelector(ABC):
         self._needs_candidates()
         scorer = self._scorer.with_factor(candidate_of(exact, candidate))
         with working("audit", progressbar):
-            return self._audit(scorer, forms, exact, labels, top, np.random.default_rng(random_seed), exact_kwargs)
-
-    def _audit(
-        self,
-        scorer: Scorer,
-        forms: Sequence[Form],
-        exact: Any,
-        labels: str | LabelRule,
-        top: int,
-        rng: np.random.Generator,
-        exact_kwargs: Mapping[str, Any],
-    ) -> Audit:
-        """The audit, its arguments being read."""
-        labeled, candidates = self._problem.labeled, self._problem.table.candidates
-        lost = None
-        try:
-            fit = scorer.fit(labeled)
-        except ModeError as error:
-            lost = error
-            try:
-                fit = scorer.fit(labeled, centre_of="vi")
-            except ApproximationError:
-                return nothing_to_audit(lost, forms, top)
-        options = label_options(scorer, find_rule(labels_of(exact, labels)), fit, candidates)
-        if exact is None:
-            method = find_method(rng=rng, **exact_kwargs)
-            exact = exact_tree(scorer, labeled, find_exact("ppp"), method, options, rng)
-        truth, codes = read_exact(exact, self._problem, options)
-        seed = int(rng.integers(2**31))
-        return make_audit(Bench(scorer, fit, lost, options.of(codes), codes, truth, top, seed), forms)
+            return audit_pool(scorer, forms, exact, labels, top, np.random.default_rng(random_seed), exact_kwargs)
 
     def audit_along(
         self,
@@ -943,9 +806,7 @@ class PseudoLabelSelector(ABC):
         trial = Trial.read(self._problem, loss, folds, repeats, alpha, guarantee, groups)
         named = read_pipelines(pipelines, self)
         _, test_set = read_test(test, self._scorer)
-        never = (
-            np.empty(0, dtype=int) if test_set is None else test_set.positions[test_set.positions < self._problem.source.n_rows]
-        )
+        never = np.empty(0, dtype=int) if test_set is None else test_set.in_table(self._problem)
         self._warn_of_strangers(np.setdiff1d(self._problem.table.candidates, never))
         told = {"test": test, "progressbar": progressbar}
         with working(f"choosing among {len(named) + 1} pipelines", progressbar, folds * repeats) as tell:
@@ -997,88 +858,4 @@ class PseudoLabelSelector(ABC):
         if self._looked_at_pool or self._lazy is not None:
             return
         self._looked_at_pool = True
-        found = glance(self._problem, self._problem.labeled.positions, candidates)
-        if found is not None and not found[0].covered.all():
-            coverage, judged = found
-            first = self._problem.words.one(int(judged[~coverage.covered][0]))
-            warn(say_strangers(coverage, first, len(candidates)))
-
-    def _known(self, positions: np.ndarray) -> HeldOut | None:
-        """Rows of the table with their labels, where there are any."""
-        return HeldOut(positions, self._problem.table.codes[positions]) if len(positions) else None
-
-    def _finish(self, run: Run, made_by: RunSettings, progressbar: bool) -> xr.DataTree:
-        with working("self-training", progressbar, _most(run)) as tell:
-            ending = run.go(tell)
-        return self._written(run, made_by, ending)
-
-    def _finish_replicates(self, runs: Sequence[Run], made_by: RunSettings, progressbar: bool) -> xr.DataTree:
-        with working(f"self-training, {len(runs)} replicates", progressbar, sum(map(_most, runs))) as tell:
-            endings = go_through(runs, tell)
-            mixture = mixture_of(runs, self._parameters_of(runs[0].history).labels)
-        trees = [self._written(run, made_by, ending) for run, ending in zip(runs, endings, strict=True)]
-        return gather(trees, mixture)
-
-    def _written(self, run: Run, made_by: RunSettings, ending: Ending) -> xr.DataTree:
-        return write_run(run.saved(made_by, ending, self._run_members), self._problem, self._parameters_of(run.history))
-
-    @property
-    def _model_rule(self) -> str | None:
-        """What results call the rule by which the models of a set select."""
-        return None
-
-    @property
-    def _run_members(self) -> RunMembers | None:
-        """The models of a set, as a run tells of them."""
-        return None
-
-    def _parameters_of(self, history: History) -> Parameters:
-        """Of the model that predicts last."""
-        return self._problem.density.parameters
-
-
-def _with_executor(scorer: Scorer, executor: Executor | None, settings: Settings) -> Scorer:
-    """The scorer whose refits an executor runs.
-
-    Raises
-    ------
-    CriterionError
-        By these settings there are no refits.
-    """
-    if executor is None:
-        return scorer
-    if not settings.may_refit:
-        raise CriterionError(
-            f'executor= runs refits, and the partitions of lazy pools; "{settings.criterion.name}" is scored by one fit here. '
-            "Leave it out: threads score it."
-        )
-    return scorer.with_executor(executor)
-
-
-def _told_of(settings: Settings, expansion: str, candidate: str, modes: str) -> dict[str, Any]:
-    """What attrs of scores say of how they were made."""
-    return {
-        "criterion": settings.criterion.name,
-        "expansion": expansion,
-        "labels": settings.rule.name,
-        "candidate": candidate,
-        "other_modes": modes,
-    }
-
-
-@contextmanager
-def working(words: str, progressbar: bool, total: int | None = None) -> Iterator[Tell]:
-    """Long work: a line says what is going on, and what runs out of memory is refused in words."""
-    with progress(words, progressbar, total) as tell, refused_when_exhausted(words[0].upper() + words[1:]):
-        yield tell
-
-
-def _most(run: Run) -> int:
-    """How many pseudo-labels a run may add."""
-    rounds, size = run.plan.rounds, run.plan.batch_size
-    return run.n_left if rounds is None else min(run.n_left, rounds * size)
-
-
-def for_runs(settings: Settings) -> Settings:
-    """Without the constant that scores without refits share, which no choice depends on and which takes a fit of its own."""
-    return replace(settings, absolute=False)
+        warn_of_strangers(self._problem, candidates)

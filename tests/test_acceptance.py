@@ -15,9 +15,10 @@ from scipy.stats import betabinom, false_discovery_control
 
 import pymc_bpls as bpls
 from pymc_bpls.acceptance.conformal import conformal_p_values, step_up
-from pymc_bpls.acceptance.coverage import find_coverage, glance
+from pymc_bpls.acceptance.coverage import find_coverage
 from pymc_bpls.acceptance.predictions import leave_one_out
 from pymc_bpls.acceptance.sentences import Hypotheses, say_verdict
+from pymc_bpls.acceptance.strangers import glance
 
 QUIET = {"progressbar": False}
 

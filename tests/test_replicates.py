@@ -16,7 +16,8 @@ from pymc_bpls.scoring.one_model import MAP, ModelScorer
 from pymc_bpls.scoring.settings import find_settings
 from pymc_bpls.selftraining.history import History
 from pymc_bpls.selftraining.invented import kullback_leibler
-from pymc_bpls.selftraining.run import Plan, Run
+from pymc_bpls.selftraining.planning import Plan
+from pymc_bpls.selftraining.run import Run
 
 QUIET = {"progressbar": False}
 GRID = np.linspace(-12, 12, 4001)

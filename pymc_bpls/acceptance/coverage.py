@@ -22,10 +22,6 @@ from pymc_bpls.model.problem import Problem
 
 _RARE, _SIZE = 0.05, 0.01
 _AT_ONCE = 4096
-#: Where nobody asked: probability of an alarm on exchangeable rows, and how many products of numbers may be spent on it.
-_UNASKED, _GLANCE = 0.001, 50_000_000
-
-
 NEAREST = "the distance to the nearest of them"
 
 
@@ -79,23 +75,3 @@ def nearness(problem: Problem, labeled: np.ndarray, candidates: np.ndarray) -> t
     np.fill_diagonal(between, np.inf)
     pieces = [others[i : i + _AT_ONCE] for i in range(0, max(len(others), 1), _AT_ONCE)]
     return -between.min(axis=1), -np.concatenate([cdist(some, known).min(axis=1) for some in pieces])
-
-
-def glance(problem: Problem, labeled: np.ndarray, candidates: np.ndarray) -> tuple[Coverage, np.ndarray] | None:
-    """Coverage by distances, in a moment: of as many candidates, spread evenly, as that admits, and which they are.
-
-    It is judged by nearness whatever the model is, since its density would take a refit for each labeled row. None where
-    nothing tells.
-    """
-    width = sum(int(np.prod(values.shape[1:])) for values in problem.density.data if values.dtype.kind == "f")
-    if width == 0 or len(labeled) < 2 or not len(candidates):
-        return None
-    labeled = _spread(labeled, int((_GLANCE / width) ** 0.5))
-    candidates = _spread(candidates, _GLANCE // (width * len(labeled)))
-    near = nearness(problem, labeled, candidates)
-    return None if near is None else (find_coverage(*near, NEAREST, _UNASKED), candidates)
-
-
-def _spread(rows: np.ndarray, most: int) -> np.ndarray:
-    """At most so many of the rows, two at least, spread evenly."""
-    return rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), max(2, most))).astype(int))]

@@ -3,117 +3,57 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.audit.agreement import DESCRIPTIONS, PairScores, agreement, correlation, errors
+from pymc_bpls.audit.bench import Bench
 from pymc_bpls.audit.forms import Form
 from pymc_bpls.audit.report import Audit
 from pymc_bpls.audit.sentences import say_criterion, say_diagnostic, say_nothing_compared, say_simplified, say_verdict
-from pymc_bpls.audit.truth import Truth
-from pymc_bpls.errors import BPLSError, BPLSWarning, CriterionError, ModeError
+from pymc_bpls.audit.truth import Truth, labels_of, read_exact
+from pymc_bpls.errors import ApproximationError, BPLSError, BPLSWarning, ModeError
 from pymc_bpls.model.data.storing import as_tree
-from pymc_bpls.montecarlo.psis import integrand_ks
-from pymc_bpls.rules.label_rules import Options
-from pymc_bpls.rules.ranking import TIED, best_first, kendall, ranks
-from pymc_bpls.scoring.criteria import Criterion, FitCriterion
-from pymc_bpls.scoring.fitted import Fitted, ModelFit
-from pymc_bpls.scoring.results import Pairs, Scores
-from pymc_bpls.scoring.scorer import Scorer, score_pool
-from pymc_bpls.scoring.settings import LAPLACE, find_settings
+from pymc_bpls.montecarlo.references import find_method
+from pymc_bpls.rules.label_rules import LabelRule, find_rule
+from pymc_bpls.rules.ranking import best_first, kendall, ranks
+from pymc_bpls.scoring.exact import exact_tree, find_exact
+from pymc_bpls.scoring.scorer import Scorer, label_options
 from pymc_bpls.text.progress import stage
 
 _LEAST_SIGNAL = 2.0
 
 
-@dataclass(frozen=True)
-class Bench:
-    """Everything that criteria are scored on: the fit on D, the candidates' options, and the exact values.
-
-    `codes` are the classes that the exact values are of. Where D has no mode, `lost` says why, and the fit is at the centre of
-    the variational approximation.
-    """
-
-    scorer: Scorer
-    fit: Fitted
-    lost: ModeError | None
-    options: Options
-    codes: np.ndarray
-    truth: Truth
-    top: int
-    seed: int
-
-    @property
-    def pairs(self) -> Pairs:
-        """The pairs (candidate, class), flat."""
-        return Pairs.of(self.options.candidates, self.codes)
-
-    def scored(self, form: Form) -> PairScores:
-        """The pairs' scores in one form.
-
-        Raises
-        ------
-        BPLSError
-            The form is not defined for this model.
-        """
-        if self.lost is not None and form.approximation == LAPLACE:
-            raise self.lost
-        settings = form.settings(np.random.default_rng(self.seed))
-        result, warm = self.scorer.score(settings, self.fit, self.options)
-        score = result["score"].ravel()
-        if not np.isfinite(score).any():
-            raise CriterionError(f'"{form.label}" has no finite score. Look for far-away values in the rows.')
-        if self.codes.ndim == 2 and np.nanmax(np.ptp(result["score"], axis=1)) <= TIED:
-            raise CriterionError(
-                f'"{form.label}" scores all classes of a row alike, so that it chooses none of them. '
-                'Audit it with labels="predicted".'
-            )
-        combined = self.options.weigh is not None
-        found = PairScores(score, *_log_p(settings.criterion, score, result, form, combined))
-        found = replace(found, constant_error=float(result.attrs.get("log_normalizer_error", 0.0)))
-        if not isinstance(self.fit, ModelFit):
-            return found
-        q = _gaussian(form, settings.criterion, self.fit, warm)
-        if q is None or settings.criterion.k is None:
-            return found
-        pairs = self.pairs.rows, self.pairs.codes
-        ks, k_hat = integrand_ks(self.fit.engine, self.fit.labeled, q, settings.criterion.k, pairs)
-        return replace(found, pareto_k=ks, gaussian_k=k_hat)
-
-    def class_sum_error(self) -> np.ndarray | None:
-        """Of each pair's candidate; None under improper priors."""
-        settings = find_settings("ppp", labels="all")
-        result, _ = score_pool(self.scorer, settings, self.fit, self.options.candidates)
-        if "class_sum_error" not in result:
-            return None
-        return np.repeat(result["class_sum_error"], self.codes.size // len(self.options.candidates))
-
-
-def _gaussian(form: Form, criterion: Criterion | FitCriterion, fit: ModelFit, warm: Any) -> Gaussian | None:
-    """The Gaussian that a form approximates p_k by, where it has one with the prior in it."""
-    if form.approximation != LAPLACE:
-        return warm[criterion.k]
-    if not isinstance(criterion, Criterion) or not criterion.prior or form.expansion == "mle":
-        return None
-    mode = fit.mode if criterion.k == 1 else fit.engine.fit(fit.labeled, fit.mode.theta, k=criterion.k)
-    return Gaussian.at_mode(mode)
-
-
-def _log_p(
-    criterion: Criterion | FitCriterion, score: np.ndarray, result: Scores, form: Form, combined: bool
-) -> tuple[Any, bool]:
-    """The score as a log probability, which it is where classes were combined, and whether it is log PPP itself."""
-    if isinstance(criterion, FitCriterion) and form.approximation == LAPLACE and not combined:
-        with np.errstate(divide="ignore"):
-            return (None if criterion.log_p is None else criterion.log_p(score)), False
-    if form.criterion == "ppp" and criterion.absolute is not None and criterion.absolute in result:
-        return result[criterion.absolute].ravel(), True
-    return (score if isinstance(form.criterion, str) else None), False
+def audit_pool(
+    scorer: Scorer,
+    forms: Sequence[Form],
+    exact: Any,
+    labels: str | LabelRule,
+    top: int,
+    rng: np.random.Generator,
+    exact_kwargs: Mapping[str, Any],
+) -> Audit:
+    """The audit of all candidates; parameters are those of `BPLS.audit`."""
+    labeled, candidates = scorer.problem.labeled, scorer.problem.table.candidates
+    lost: ModeError | None = None
+    try:
+        fit = scorer.fit(labeled)
+    except ModeError as error:
+        lost = error
+        try:
+            fit = scorer.fit(labeled, centre_of="vi")
+        except ApproximationError:
+            return nothing_to_audit(lost, forms, top)
+    options = label_options(scorer, find_rule(labels_of(exact, labels)), fit, candidates)
+    if exact is None:
+        method = find_method(rng=rng, **exact_kwargs)
+        exact = exact_tree(scorer, labeled, find_exact("ppp"), method, options, rng)
+    truth, codes = read_exact(exact, scorer.problem, options)
+    seed = int(rng.integers(2**31))
+    return make_audit(Bench(scorer, fit, lost, options.of(codes), codes, truth, top, seed), forms)
 
 
 def make_audit(bench: Bench, forms: Sequence[Form]) -> Audit:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
+from pymc_bpls.audit.bench import Bench
 from pymc_bpls.audit.forms import Form
-from pymc_bpls.audit.make import Bench, make_audit
+from pymc_bpls.audit.make import make_audit
 from pymc_bpls.audit.report import Audit
 from pymc_bpls.audit.track import Track
 from pymc_bpls.audit.truth import Truth, from_tree

@@ -13,8 +13,8 @@ from pymc_bpls.rules.label_rules import LabelRule
 from pymc_bpls.scoring.scorer import Scorer
 from pymc_bpls.scoring.settings import Settings, find_settings
 from pymc_bpls.selftraining.class_balance import ClassBalance
+from pymc_bpls.selftraining.planning import Plan
 from pymc_bpls.selftraining.resuming import label_rule_again
-from pymc_bpls.selftraining.run import Plan
 from pymc_bpls.selftraining.saved_run import SavedRun, read_run
 
 

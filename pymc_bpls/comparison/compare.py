@@ -17,19 +17,19 @@ from pymc_bpls.comparison.differences import SUPERVISED, Estimate, bonferroni, w
 from pymc_bpls.comparison.splits import Split, read_splits
 from pymc_bpls.compute.executors import Executor
 from pymc_bpls.compute.threads import IN_TURN, side_by_side
+from pymc_bpls.compute.work import working
 from pymc_bpls.errors import ApproximationError, ModeError
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion
 from pymc_bpls.scoring.engines import refuse_weight
 from pymc_bpls.scoring.scorer import Scorer, settled
 from pymc_bpls.scoring.settings import AUTO, find_settings
-from pymc_bpls.selector import PseudoLabelSelector, for_runs, working
-from pymc_bpls.selftraining.class_balance import read_balance
+from pymc_bpls.selector import PseudoLabelSelector
 from pymc_bpls.selftraining.ending import Ending
 from pymc_bpls.selftraining.held_out import HeldOut
 from pymc_bpls.selftraining.history import History
+from pymc_bpls.selftraining.planning import read_plan
 from pymc_bpls.selftraining.replicates import check_drawing
-from pymc_bpls.selftraining.run import Plan, Run
-from pymc_bpls.selftraining.stop_rules import read_rules, rows_to_hold_out
+from pymc_bpls.selftraining.run import Run
 from pymc_bpls.text.progress import stage
 
 _MEASURES = ("accuracy", "log_score")
@@ -135,8 +135,8 @@ def compare(
     seeds = random_seed + np.arange(len(drawn)) if isinstance(random_seed, int) else rng.integers(_MOST, size=len(drawn))
     refuse_weight(problem.density, problem.name, pseudo_weight)
     how: dict[str, Any] = {"rounds": rounds, "batch_size": batch_size, "pseudo_weight": pseudo_weight}
-    how |= {"stop": stop, "class_balance": class_balance, "labels": labels}
-    on_split = partial(_train_each, scorer, forms, how)
+    how |= {"stop": stop, "class_balance": class_balance}
+    on_split = partial(_train_each, scorer, forms, labels, how)
     finished: list[list[Outcome]] = []
     with working(f"comparing {len(forms)} criteria in {len(drawn)} splits", progressbar, len(drawn)) as tell:
         try:
@@ -153,24 +153,22 @@ def compare(
     return found.assign_attrs(verdict=say_differences(found))
 
 
-def _train_each(scorer: Scorer, forms: Sequence[Form], how: Mapping[str, Any], drawn: tuple[Split, int]) -> list[Outcome]:
+def _train_each(
+    scorer: Scorer, forms: Sequence[Form], labels: Any, how: Mapping[str, Any], drawn: tuple[Split, int]
+) -> list[Outcome]:
     """A run of each criterion on a split with its seed."""
-    return [_train(scorer, form, *drawn, how) for form in forms]
+    return [_train(scorer, form, labels, how, *drawn) for form in forms]
 
 
-def _train(scorer: Scorer, form: Form, split: Split, seed: int, how: Mapping[str, Any]) -> Outcome:
+def _train(scorer: Scorer, form: Form, labels: Any, how: Mapping[str, Any], split: Split, seed: int) -> Outcome:
     """One run on a split, as `self_train` does it; one that has no model to begin with is NaN, one that Ctrl-C ends is none."""
     test = HeldOut(split.test, scorer.problem.table.codes[split.test])
     scorer = scorer.with_table(split.table(scorer.problem.table))
     problem = scorer.problem
-    asked = for_runs(find_settings(form.criterion, form.approximation, form.expansion, how["labels"], seed))
+    asked = find_settings(form.criterion, form.approximation, form.expansion, labels, seed).for_run()
     check_drawing(asked.rule, None, how["batch_size"])
-    rules = read_rules(how["stop"])
-    set_aside = rows_to_hold_out(rules, problem, asked.rng)
-    held_out = HeldOut(set_aside, problem.table.codes[set_aside]) if len(set_aside) else None
-    balance = read_balance(how["class_balance"], scorer)
-    plan = Plan(how["rounds"], how["batch_size"], rules, balance, how["pseudo_weight"], test, held_out)
-    start = problem.labeled.without(set_aside)
+    plan = read_plan(problem, asked.rng, test=test, **how)
+    start = problem.labeled if plan.held_out is None else problem.labeled.without(plan.held_out.positions)
     run = Run(scorer, settled(scorer, asked, start), plan, start, problem.table.candidates, History())
     before, began = _compiled(scorer), perf_counter()
     try:

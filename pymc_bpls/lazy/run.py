@@ -17,7 +17,8 @@ from pymc_bpls.rules.ranking import best_first
 from pymc_bpls.scoring.results import Scores
 from pymc_bpls.scoring.settings import Settings
 from pymc_bpls.selftraining.ending import Ending
-from pymc_bpls.selftraining.run import Plan, Run, split_test
+from pymc_bpls.selftraining.planning import Plan, split_test
+from pymc_bpls.selftraining.run import Run
 from pymc_bpls.selftraining.saved_run import RunMembers, RunSettings, SavedRun
 
 

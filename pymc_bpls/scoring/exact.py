@@ -20,9 +20,16 @@ from pymc_bpls.model.data.storing import as_tree
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.montecarlo.averages import exact_dataset
 from pymc_bpls.montecarlo.references import Method
-from pymc_bpls.rules.label_rules import Options
+from pymc_bpls.rules.label_rules import LabelRule, Options
 from pymc_bpls.scoring.criteria import CRITERIA, WITH_ABSOLUTE, Criterion
-from pymc_bpls.scoring.scorer import Scorer
+from pymc_bpls.scoring.scorer import Scorer, label_options
+
+
+def exact_pool(scorer: Scorer, criterion: Criterion, rule: LabelRule, method: Method, rng: np.random.Generator) -> xr.DataTree:
+    """Exact values of all candidates of the table."""
+    labeled, candidates = scorer.problem.labeled, scorer.problem.table.candidates
+    fit = scorer.fit(labeled, centre_of="vi")
+    return exact_tree(scorer, labeled, criterion, method, label_options(scorer, rule, fit, candidates), rng)
 
 
 def exact_tree(

@@ -15,7 +15,7 @@ import xarray as xr
 from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.compute.executors import Executor
-from pymc_bpls.errors import ApproximationError, ModeError, warn
+from pymc_bpls.errors import ApproximationError, CriterionError, ModeError, warn
 from pymc_bpls.model.data.table import Labeled, Table
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.montecarlo.averages import Averages
@@ -132,6 +132,24 @@ class Scorer(Protocol):
 def settled(scorer: Scorer, settings: Settings, labeled: Labeled) -> Settings:
     """`settings`, with the approximation that the rule takes for D where the user named none."""
     return settings.by(scorer.approximations(labeled)) if settings.approximation == AUTO else settings
+
+
+def refits_by(scorer: Scorer, executor: Executor | None, settings: Settings) -> Scorer:
+    """The scorer whose refits an executor runs, where there is one.
+
+    Raises
+    ------
+    CriterionError
+        By these settings there are no refits.
+    """
+    if executor is None:
+        return scorer
+    if not settings.may_refit:
+        raise CriterionError(
+            f'executor= runs refits, and the partitions of lazy pools; "{settings.criterion.name}" is scored by one fit here. '
+            "Leave it out: threads score it."
+        )
+    return scorer.with_executor(executor)
 
 
 def fit_on(

@@ -59,6 +59,10 @@ class Settings:
         centre_of = EP if order[0] == EP else None
         return replace(self, approximation=order[0], otherwise=tuple(order[1:]), centre_of=centre_of, automatic=True)
 
+    def for_run(self) -> Settings:
+        """Without the constant that scores without refits share: no choice depends on it, and it takes a fit of its own."""
+        return replace(self, absolute=False)
+
     def from_here(self, approximation: str) -> Settings:
         """By the one of those that stand in which was taken, and no more by those before it: they did not settle."""
         if approximation not in self.otherwise:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pymc_bpls.errors import LabelError
-from pymc_bpls.scoring.scorer import Scorer
+from pymc_bpls.model.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,10 @@ class ClassBalance:
         return missed
 
 
-def read_balance(class_balance: Any, scorer: Scorer) -> ClassBalance | None:
+def read_balance(class_balance: Any, problem: Problem) -> ClassBalance | None:
     """Shares of the classes: None, "labeled" (as among the labeled rows) or a mapping from class to share."""
     if class_balance is None:
         return None
-    problem = scorer.problem
     if isinstance(class_balance, str) and class_balance == "labeled":
         counts = np.bincount(problem.labeled.codes, minlength=len(problem.classes)).astype(float)
         return ClassBalance(counts / counts.sum())

@@ -24,9 +24,13 @@ class HeldOut:
     codes: np.ndarray
     names: RowNames | None = None
 
+    def in_table(self, problem: Problem) -> np.ndarray:
+        """Positions of those that are rows of the table."""
+        return self.positions[self.positions < problem.source.n_rows]
+
     def names_in(self, problem: Problem) -> RowNames:
         """The user's index of these rows: the table's, or that of the new rows."""
-        if (self.positions < problem.source.n_rows).all():
+        if len(self.in_table(problem)) == len(self.positions):
             return RowNames(problem.table.index[self.positions])
         return RowNames(pd.Index(self.positions)) if self.names is None else self.names
 

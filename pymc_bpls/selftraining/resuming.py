@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,66 @@ from pymc_bpls.model.data.labels import as_labels
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.rules.label_rules import LabelRule, find_rule
 from pymc_bpls.scoring.criteria import CRITERIA, Criterion, FitCriterion
+from pymc_bpls.scoring.scorer import Scorer, settled
+from pymc_bpls.scoring.settings import AUTO, Settings, find_settings
+from pymc_bpls.selftraining.class_balance import ClassBalance
 from pymc_bpls.selftraining.held_out import HeldOut
-from pymc_bpls.selftraining.run import split_test
-from pymc_bpls.selftraining.stop_rules import Stop, holds_rows_out, name_of, named_rows
+from pymc_bpls.selftraining.planning import Plan, read_test, split_test
+from pymc_bpls.selftraining.run import Run
+from pymc_bpls.selftraining.saved_run import SavedRun, generator_at
+from pymc_bpls.selftraining.stop_rules import Stop, holds_rows_out, name_of, named_rows, read_rules
+
+
+@dataclass(frozen=True)
+class Again:
+    """What `resume` is given: how many rounds more, and what the run did not keep."""
+
+    criterion: Criterion | FitCriterion | None = None
+    labels: LabelRule | None = None
+    pseudo_weight: Callable[[float], float] | None = None
+    rounds: int | None = None
+    stop: Stop | list[Stop] | None = None
+    test: Any = None
+
+
+def go_on(saved: SavedRun, scorer: Scorer, again: Again, random_seed: Any) -> Run:
+    """The run where it ended, by a scorer with the factor that its candidates bring.
+
+    Raises
+    ------
+    CriterionError
+        What the run did not keep is not given again, or is another one.
+    """
+    settings = _settings_again(saved, scorer, again, random_seed)
+    left = np.setdiff1d(scorer.problem.table.candidates, saved.labeled.positions)
+    scorer, plan = _plan_again(saved, scorer, again)
+    if plan.test is not None:
+        left = np.setdiff1d(left, plan.test.positions)
+    return Run(scorer, settings, plan, saved.labeled, left, saved.history, warm=saved.warm, theta=saved.theta)
+
+
+def _settings_again(saved: SavedRun, scorer: Scorer, again: Again, random_seed: Any) -> Settings:
+    """How it scored in its last round; random numbers go on where they were, unless there is a seed."""
+    made_by, steps = saved.settings, saved.history.steps
+    criterion = criterion_again(made_by.criterion, again.criterion)
+    rule = label_rule_again(made_by.labels, again.labels)
+    approximation = AUTO if made_by.automatic else made_by.approximation
+    asked = find_settings(criterion, approximation, made_by.expansion, rule, random_seed).for_run()
+    settings = settled(scorer, asked, saved.first(0))
+    if steps:
+        settings = settings.from_here(steps[-1].get("approximation", settings.approximation))
+    return settings if random_seed is not None else replace(settings, rng=generator_at(saved.random_state))
+
+
+def _plan_again(saved: SavedRun, scorer: Scorer, again: Again) -> tuple[Scorer, Plan]:
+    """Its plan with the rules that are given, and the scorer that can predict its test rows."""
+    made_by, problem = saved.settings, scorer.problem
+    scorer, test = read_test(held_out_again(saved.test, again.test, problem), scorer)
+    rules = read_rules(again.stop)
+    check_rows_held_out(rules, saved.held_out, problem)
+    balance = None if made_by.class_balance is None else ClassBalance(made_by.class_balance)
+    weight = weight_again(made_by.pseudo_weight, again.pseudo_weight)
+    return scorer, Plan(again.rounds, made_by.batch_size, rules, balance, weight, test, saved.held_out)
 
 
 def criterion_again(name: str, given: str | Criterion | FitCriterion | None) -> str | Criterion | FitCriterion:

@@ -2,63 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 
 from pymc_bpls.approximations.gaussians.gaussian import Gaussian
-from pymc_bpls.arguments import ARGUMENTS, check, require
 from pymc_bpls.compute.threads import for_matrices_of
-from pymc_bpls.errors import BPLSError, CriterionError, LabelError, RowError, warn
-from pymc_bpls.model.data.index import RowNames
+from pymc_bpls.errors import BPLSError, CriterionError, RowError, warn
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.rules.label_rules import DrawingRule
 from pymc_bpls.scoring.fitted import Fitted
 from pymc_bpls.scoring.results import Scores, own_error, rank_pairs
 from pymc_bpls.scoring.scorer import Scorer, Warm, fit_on, say_without_probabilities, score_pool
 from pymc_bpls.scoring.settings import Settings
-from pymc_bpls.selftraining.class_balance import ClassBalance
 from pymc_bpls.selftraining.ending import Ending
-from pymc_bpls.selftraining.held_out import HeldOut
 from pymc_bpls.selftraining.history import History, won_and_lost
 from pymc_bpls.selftraining.invented import invented_information
+from pymc_bpls.selftraining.planning import Plan
 from pymc_bpls.selftraining.saved_run import OF_TEST_ROWS, RunMembers, RunSettings, SavedRun, curve_dataset, history_dataset
-from pymc_bpls.selftraining.stop_rules import Stop, first_reason
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How a run goes, apart from how it scores."""
-
-    rounds: int | None
-    batch_size: int
-    stop: Sequence[Stop]
-    balance: ClassBalance | None
-    pseudo_weight: float | Callable[[float], float]
-    test: HeldOut | None
-    held_out: HeldOut | None = None
-
-    def __post_init__(self) -> None:
-        check(rounds=self.rounds, batch_size=self.batch_size)
-        if not callable(self.pseudo_weight):
-            check(pseudo_weight=self.pseudo_weight)
-
-    def weight(self, score: float) -> float:
-        """Of a row that was chosen by this score."""
-        if not callable(self.pseudo_weight):
-            return float(self.pseudo_weight)
-        weight = self.pseudo_weight(score)
-        admits, _ = ARGUMENTS["pseudo_weight"]
-        require(
-            weight,
-            admits,
-            f"pseudo_weight= gave {{value!r}} for the score {score:.4g}, which is not a positive number. Use 1 for a full row.",
-        )
-        return float(weight)
+from pymc_bpls.selftraining.stop_rules import first_reason
 
 
 class Select(Protocol):
@@ -150,6 +115,12 @@ class Run:
     def n_left(self) -> int:
         """How many candidates there are yet."""
         return len(self.candidates)
+
+    @property
+    def most(self) -> int:
+        """How many pseudo-labels it may add."""
+        rounds, size = self.plan.rounds, self.plan.batch_size
+        return self.n_left if rounds is None else min(self.n_left, rounds * size)
 
     def _position_of(self, candidate: int) -> int:
         """Of a candidate, as results number the rows."""
@@ -293,36 +264,3 @@ def _decided_by(scores: Scores, candidate: int, code: int) -> dict[str, str]:
         return {}
     names = scores["decided_by"]
     return {"decided_by": str(names[candidate] if names.ndim == 1 else names[candidate, code])}
-
-
-def split_test(test: Any) -> tuple[Any, Any]:
-    """`test=` as rows and their labels."""
-    try:
-        rows, labels = test
-    except (TypeError, ValueError):
-        raise LabelError("test= is not a pair. Give (rows of the table, labels) or (new rows, labels).") from None
-    return rows, labels
-
-
-def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, HeldOut | None]:
-    """The test set of a run, and the scorer that can predict it: `test` is (rows of the table, labels), by position, a
-    mask or names of the index, or (new rows, labels)."""
-    if test is None:
-        return scorer, None
-    rows, labels = split_test(test)
-    problem, names, index = scorer.problem, None, None
-    if isinstance(rows, Mapping):
-        scorer, positions = scorer.with_rows(rows, "test")
-        frames = [each for each in rows.values() if isinstance(each, pd.DataFrame | pd.Series)]
-        index = frames[-1].index if frames else None
-        names = None if index is None else RowNames(index)
-    else:
-        positions = problem.positions(rows, "test=")
-        known = np.intersect1d(positions, problem.table.labeled)
-        if known.size:
-            raise RowError(
-                f"test= names {problem.words.some(known)}, which are labeled, so that the model has seen them. "
-                "Test on rows that carry -1 in the model."
-            )
-        index = problem.table.index[positions] if problem.table.named else None
-    return scorer, HeldOut(positions, problem.encode(labels, len(positions), index), names)

@@ -16,6 +16,7 @@ from pymc_bpls.errors import CriterionError, LabelError, RowError
 from pymc_bpls.model.data.index import as_index
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.problem import Problem
+from pymc_bpls.selftraining.held_out import HeldOut
 
 Stop = Callable[[xr.Dataset], str | None]
 
@@ -331,28 +332,27 @@ def first_reason(rules: Sequence[Stop], history: xr.Dataset) -> tuple[str, str] 
     return None
 
 
-def rows_to_hold_out(rules: Sequence[Stop], problem: Problem, rng: np.random.Generator) -> np.ndarray:
-    """Positions of the labeled rows that a rule holds out, ascending; none where no rule does.
+def rows_to_hold_out(rules: Sequence[Stop], problem: Problem, rng: np.random.Generator) -> HeldOut | None:
+    """The labeled rows that a rule holds out, in ascending order; None where no rule does.
 
     Raises
     ------
     RowError, LabelError
         Rows are not labeled, or D would be left without one of its classes.
     """
-    nobody = np.empty(0, dtype=int)
     rule = next(filter(holds_rows_out, rules), None)
     if rule is None:
-        return nobody
+        return None
     labeled, name = problem.labeled, name_of(rule)
     rows = named_rows(rule, problem, rng)
     if not rows.size:
-        return nobody
+        return None
     _check_labeled(rows, labeled, f"{name}.held_out")
     lost = np.setdiff1d(labeled.codes, labeled.without(rows).codes)
     if lost.size:
         names = ", ".join(map(str, problem.classes.names[lost]))
         raise LabelError(f"{name} leaves no labeled row of class {names}. Leave one of each class in D.")
-    return rows
+    return HeldOut(rows, problem.table.codes[rows])
 
 
 def named_rows(rule: StopRule, problem: Problem, rng: np.random.Generator) -> np.ndarray:

@@ -12,7 +12,8 @@ from pymc_bpls.scoring.criteria import FITTED, LAPLACE, Criterion, FitCriterion
 from pymc_bpls.scoring.settings import Settings
 from pymc_bpls.selftraining.held_out import HeldOut
 from pymc_bpls.selftraining.history import History
-from pymc_bpls.selftraining.run import Plan, Run
+from pymc_bpls.selftraining.planning import Plan
+from pymc_bpls.selftraining.run import Run
 from validation.paper.curves import Curve, divergence
 from validation.paper.settings import EP, IBPLS, MARGINAL, PPP, PROBABILITY, RANDOM, REFERENCE, UBPLS, VARIANCE
 from validation.paper.settings import LIKELIHOOD as MAX_MAX
