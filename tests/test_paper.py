@@ -16,11 +16,12 @@ from sklearn.metrics import log_loss
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.selftraining.held_out import HeldOut
 from validation.paper import __main__ as command
-from validation.paper import methods, original
-from validation.paper.curves import divergence
-from validation.paper.glm import fit
-from validation.paper.original import SELECTIONS, Original, Round
-from validation.paper.repetition import repeat, separated
+from validation.paper.runs import methods, original
+from validation.paper.runs.curves import divergence
+from validation.paper.runs.glm import fit
+from validation.paper.runs.original import SELECTIONS, Original, Round
+from validation.paper.runs.repetition import repeat, separated
+from validation.paper.runs.tables import Table, centre, columns, declare, load
 from validation.paper.settings import (
     CODE,
     CURVED,
@@ -42,7 +43,6 @@ from validation.paper.settings import (
     Setting,
 )
 from validation.paper.store import protocol
-from validation.paper.tables import Table, centre, columns, declare, load
 from validation.study.splits import Sizes, Split, draw
 from validation.study.store import Store
 

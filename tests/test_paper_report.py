@@ -8,10 +8,11 @@ import pytest
 from scipy import stats
 
 from validation.paper import __main__ as command
-from validation.paper.figure import figures
-from validation.paper.flat import flat
 from validation.paper.hypotheses import hypotheses
-from validation.paper.report import write
+from validation.paper.report.document import write
+from validation.paper.report.figure import figures
+from validation.paper.report.flat import flat
+from validation.paper.runs.tables import columns, load
 from validation.paper.settings import (
     CURVED,
     EP,
@@ -42,7 +43,6 @@ from validation.paper.settings import (
     Setting,
 )
 from validation.paper.summary import ALONG, FINAL, ORACLE, ORACLE_FRESH, STOPPED, Summary, enough, joined, pooled
-from validation.paper.tables import columns, load
 from validation.paper.verdicts import NOT, SUPPORTED, UNDECIDED, Comparison, all_above, all_small, some_above
 from validation.paper.winners import AGREES, CANNOT_TELL, CONTRADICTS, counted, judge, matches, no_lead
 from validation.study.intervals import Interval

@@ -14,7 +14,7 @@ from validation.choose.repetition import repeat
 from validation.choose.report import write
 from validation.choose.tables import GAUSSIAN, NOISE
 from validation.choose.tables import LOGISTIC as SIMULATED
-from validation.paper.tables import load
+from validation.paper.runs.tables import load
 from validation.study.command import add_jobs, finish
 from validation.study.compute import fill, workers
 from validation.study.store import Store

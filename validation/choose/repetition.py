@@ -14,8 +14,8 @@ from pymc_bpls.choosing.losses import LOSSES
 from pymc_bpls.choosing.pipelines import SUPERVISED, Pipeline
 from validation.choose.cases import ALPHA, FOLDS, NULL, PAPER, POOLED, POWER, REPEATS, SIZE, Case
 from validation.choose.tables import class_conditional, draw, logistic
-from validation.paper.repetition import FRESH
-from validation.paper.tables import columns, load
+from validation.paper.runs.repetition import FRESH
+from validation.paper.runs.tables import columns, load
 from validation.study.splits import draw as draw_split
 
 BOUND, BETTING = "bound", "betting"

@@ -28,7 +28,7 @@ from validation.choose.cases import (
 )
 from validation.choose.repetition import BETTING, BOUND, LOSS_OF, LOSS_OF_POWER, OF_PART
 from validation.choose.tables import FRESH
-from validation.paper.repetition import FRESH as FRESH_OF_PAPER
+from validation.paper.runs.repetition import FRESH as FRESH_OF_PAPER
 from validation.paper.settings import Setting
 from validation.paper.store import protocol as paper_protocol
 from validation.study.markdown import table

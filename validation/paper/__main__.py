@@ -11,14 +11,14 @@ from pathlib import Path
 
 import matplotlib
 
-from validation.paper.figure import figures
-from validation.paper.flat import flat
-from validation.paper.repetition import repeat
-from validation.paper.report import write
+from validation.paper.report.document import write
+from validation.paper.report.figure import figures
+from validation.paper.report.flat import flat
+from validation.paper.runs.repetition import repeat
+from validation.paper.runs.tables import load
 from validation.paper.settings import QUICK, SETTINGS, Setting
 from validation.paper.store import protocol
 from validation.paper.summary import Summary, enough
-from validation.paper.tables import load
 from validation.study.command import add_jobs, finish
 from validation.study.compute import fill, workers
 from validation.study.store import Store

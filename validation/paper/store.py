@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from validation.paper.original import EVERY
-from validation.paper.repetition import FRESH
+from validation.paper.runs.original import EVERY
+from validation.paper.runs.repetition import FRESH
+from validation.paper.runs.tables import AMPLITUDE, CURVED_SEED, KNOTS, POPULATION, SEED, SHIFT, WIGGLY
 from validation.paper.settings import CURVED, LINEAR, Setting
-from validation.paper.tables import AMPLITUDE, CURVED_SEED, KNOTS, POPULATION, SEED, SHIFT, WIGGLY
 
 
 def protocol(setting: Setting) -> dict[str, Any]:

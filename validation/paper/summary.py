@@ -8,9 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from validation.paper.curves import grid
-from validation.paper.original import EVERY
-from validation.paper.repetition import FRESH
+from validation.paper.runs.curves import grid
+from validation.paper.runs.original import EVERY
+from validation.paper.runs.repetition import FRESH
+from validation.paper.runs.tables import KNOTS
 from validation.paper.settings import (
     BY_GLM,
     FEATURES,
@@ -20,7 +21,6 @@ from validation.paper.settings import (
     SUPERVISED,
     Setting,
 )
-from validation.paper.tables import KNOTS
 from validation.study.intervals import LEVEL, Interval
 from validation.study.store import Record
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from validation.paper import comparisons, findings, supplement, wording
 from validation.paper.hypotheses import hypotheses, without_prior
+from validation.paper.report import comparisons, findings, supplement, wording
 from validation.paper.settings import GRID, REAL, SHARE, TABLE_1, TWENTY
 from validation.paper.summary import Summary, of
 from validation.paper.winners import matches

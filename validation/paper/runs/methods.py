@@ -14,10 +14,10 @@ from pymc_bpls.selftraining.held_out import HeldOut
 from pymc_bpls.selftraining.history import History
 from pymc_bpls.selftraining.planning import Plan
 from pymc_bpls.selftraining.run import Run
-from validation.paper.curves import Curve, divergence
+from validation.paper.runs.curves import Curve, divergence
+from validation.paper.runs.tables import Declared
 from validation.paper.settings import EP, IBPLS, MARGINAL, PPP, PROBABILITY, RANDOM, REFERENCE, UBPLS, VARIANCE
 from validation.paper.settings import LIKELIHOOD as MAX_MAX
-from validation.paper.tables import Declared
 from validation.study.splits import Split
 
 #: Theorem 3 at the mode, since few labeled rows have a maximum of the likelihood. All candidates' BIC have one penalty.

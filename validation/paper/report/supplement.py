@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from validation.paper import wording
 from validation.paper.hypotheses import GOOD, POOR, RIVALS_BY_GLM, easy, hard
+from validation.paper.report import wording
+from validation.paper.report.wording import Column, accuracy, bold, by_setting, difference, position
 from validation.paper.settings import EP, GLM_SUPERVISED, PROBABILITY, RANDOM, SUPERVISED, Setting
 from validation.paper.summary import ALONG, FINAL, ORACLE, Summary, pooled
 from validation.paper.winners import DESIGNS, Match, counted, no_lead, printed_for
-from validation.paper.wording import Column, accuracy, bold, by_setting, difference, position
 from validation.study.intervals import Interval
 from validation.study.markdown import bullets, table
 

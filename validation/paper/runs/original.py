@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from validation.paper.curves import Curve
-from validation.paper.glm import Fit, fit
+from validation.paper.runs.curves import Curve
+from validation.paper.runs.glm import Fit, fit
+from validation.paper.runs.tables import Table
 from validation.paper.settings import GLM_LIKELIHOOD, GLM_PROBABILITY, GLM_RANDOM, GLM_VARIANCE, ORIGINAL
-from validation.paper.tables import Table
 from validation.study.splits import Split
 
 EVERY = 20

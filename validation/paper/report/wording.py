@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from validation.paper.hypotheses import GOOD, POOR
-from validation.paper.original import EVERY
-from validation.paper.repetition import FRESH
+from validation.paper.runs.original import EVERY
+from validation.paper.runs.repetition import FRESH
+from validation.paper.runs.tables import POPULATION, SHIFT, WIGGLY
 from validation.paper.settings import (
     CODE,
     EP,
@@ -30,7 +31,6 @@ from validation.paper.settings import (
     Prior,
 )
 from validation.paper.summary import FEWEST, FINAL, Summary
-from validation.paper.tables import POPULATION, SHIFT, WIGGLY
 from validation.paper.verdicts import MARGIN, Comparison, Verdict
 from validation.study.intervals import LEVEL, Interval
 from validation.study.markdown import table

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-from validation.paper import methods, original
+from validation.paper.runs import methods, original
+from validation.paper.runs.tables import declare
 from validation.paper.settings import BY_GLM, FLAT, NONE, Setting
-from validation.paper.tables import declare
 from validation.study.splits import draw
 
 FRESH = 1000  # rows of a simulated population on which models are judged besides the test rows

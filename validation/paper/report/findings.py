@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from validation.paper import supplement, wording
 from validation.paper.hypotheses import Hypothesis
+from validation.paper.report import supplement, wording
+from validation.paper.report.wording import Column, accuracy, bold, by_setting, difference, join_parts, position
 from validation.paper.settings import (
     EP,
     GLM_PROBABILITY,
@@ -22,7 +23,6 @@ from validation.paper.settings import (
 )
 from validation.paper.summary import ALONG, FINAL, ORACLE, ORACLE_FRESH, Summary, pooled
 from validation.paper.winners import Match
-from validation.paper.wording import Column, accuracy, bold, by_setting, difference, join_parts, position
 from validation.study.markdown import bullets, table
 
 FEW = 20

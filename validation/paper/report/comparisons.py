@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from validation.paper import wording
+from validation.paper.report import wording
+from validation.paper.report.wording import Column, accuracy, bold, by_setting, difference
 from validation.paper.settings import (
     BAYESIAN,
     EP,
@@ -45,7 +46,6 @@ from validation.paper.summary import (
     weak,
 )
 from validation.paper.verdicts import compare
-from validation.paper.wording import Column, accuracy, bold, by_setting, difference
 from validation.study.intervals import LEVEL
 from validation.study.markdown import bullets, table
 

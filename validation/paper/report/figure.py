@@ -17,6 +17,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
+from validation.paper.report.wording import NAMES
 from validation.paper.settings import (
     EP,
     GLM_PROBABILITY,
@@ -36,7 +37,6 @@ from validation.paper.settings import (
     VARIANCE,
 )
 from validation.paper.summary import ALONG, FINAL, Summary, of
-from validation.paper.wording import NAMES
 from validation.study.figures import BLUE, FONT, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, band
 from validation.study.intervals import Interval
 

@@ -1,0 +1,1 @@
+"""What is written: tables, sentences, figures and the flat table of results."""
