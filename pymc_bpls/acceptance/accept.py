@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -34,27 +34,16 @@ def accept(scorer: ModelScorer, alpha: float, by: str, *, per_class: bool, rng: 
     covered = np.ones(len(candidates), dtype=bool) if coverage is None else coverage.covered
     if coverage is not None and not covered.all():
         warn(f"{say_coverage(coverage)} accept() takes none of them.")
-    known = np.isfinite(predicted.of_candidates).all(axis=1)
-    codes, guess = (p.argmax(axis=1) for p in (predicted.of_candidates, predicted.of_known))
-    confidence, of_known = predicted.of_candidates.max(axis=1), predicted.of_known.max(axis=1)
-    right = guess == predicted.known.codes
-    p_values, accepted = np.ones(len(candidates)), np.zeros(len(candidates), dtype=bool)
-    tested: list[Hypotheses] = []
-    for code in range(len(problem.classes)) if per_class else (None,):
-        some = np.ones(len(codes), dtype=bool) if code is None else codes == code
-        alike = np.ones(len(guess), dtype=bool) if code is None else guess == code
-        p = conformal_p_values(of_known[alike], ~right[alike], np.where(known, confidence, np.nan)[some])
-        p_values[some] = np.where(covered[some], p, 1.0)
-        accepted[some] = step_up(p_values[some], alpha)
-        of = "" if code is None else f"class {problem.classes.names[code]}"
-        tested.append(Hypotheses(p_values[some & covered], int(accepted[some].sum()), int(alike.sum()), of))
-    counts = [each.n_calibration for each in tested]
+    tests = _test(predicted, covered, alpha, problem.classes.names if per_class else None)
+    codes, confidence = predicted.of_candidates.argmax(axis=1), predicted.of_candidates.max(axis=1)
+    of_known, right = predicted.of_known.max(axis=1), predicted.right
+    counts = [each.n_calibration for each in tests.bounds]
     attrs: dict[str, Any] = {
         "alpha": float(alpha),
         "by": by,
         "per_class": int(per_class),
         "approximation": predicted.approximation,
-        "verdict": say_verdict(tested, len(candidates), alpha, coverage),
+        "verdict": say_verdict(tests.bounds, len(candidates), alpha, coverage),
         "guarantee": say_guarantee(by, coverage, per_class=per_class),
         "n_calibration": counts if per_class else counts[0],
         "calibration": say_calibration(of_known, right),
@@ -68,15 +57,41 @@ def accept(scorer: ModelScorer, alpha: float, by: str, *, per_class: bool, rng: 
         {
             "pseudo_label": ("candidate", problem.classes.names[codes]),
             "confidence": ("candidate", confidence),
-            "p_value": ("candidate", p_values),
-            "accepted": ("candidate", accepted),
+            "p_value": ("candidate", tests.p_values),
+            "accepted": ("candidate", tests.accepted),
             "covered": ("candidate", covered),
             "bald": ("candidate", predicted.information),
-            "rank": ("candidate", _ranks(predicted.information, accepted)),
+            "rank": ("candidate", _ranks(predicted.information, tests.accepted)),
         },
         coords=problem.coords(candidates, codes),
         attrs=attrs,
     )
+
+
+class _Tests(NamedTuple):
+    """Candidates' p-values (m,), which of them are accepted (m,), and what there is one bound for, all or a class each."""
+
+    p_values: np.ndarray
+    accepted: np.ndarray
+    bounds: list[Hypotheses]
+
+
+def _test(predicted: Predictions, covered: np.ndarray, alpha: float, classes: np.ndarray | None) -> _Tests:
+    """Whether each candidate's label is wrong, tested together, or those of each of the `classes` by themselves."""
+    codes, guess = predicted.of_candidates.argmax(axis=1), predicted.of_known.argmax(axis=1)
+    known = np.isfinite(predicted.of_candidates).all(axis=1)
+    confidence, of_known = np.where(known, predicted.of_candidates.max(axis=1), np.nan), predicted.of_known.max(axis=1)
+    tests = _Tests(np.ones(len(codes)), np.zeros(len(codes), dtype=bool), [])
+    for code in (None,) if classes is None else range(len(classes)):
+        some = np.ones(len(codes), dtype=bool) if code is None else codes == code
+        alike = np.ones(len(guess), dtype=bool) if code is None else guess == code
+        p = conformal_p_values(of_known[alike], ~predicted.right[alike], confidence[some])
+        tests.p_values[some] = np.where(covered[some], p, 1.0)
+        tests.accepted[some] = step_up(tests.p_values[some], alpha)
+        of = "" if classes is None else f"class {classes[code]}"
+        n_accepted, n_alike = int(tests.accepted[some].sum()), int(alike.sum())
+        tests.bounds.append(Hypotheses(tests.p_values[some & covered], n_accepted, n_alike, of))
+    return tests
 
 
 def _coverage(scorer: ModelScorer, predicted: Predictions, candidates: np.ndarray) -> Coverage | None:

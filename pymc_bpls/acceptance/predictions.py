@@ -42,6 +42,11 @@ class Predictions:
     log_density: tuple[np.ndarray, np.ndarray] | None
     approximation: str
 
+    @property
+    def right(self) -> np.ndarray:
+        """Which known rows are predicted right (n,)."""
+        return self.of_known.argmax(axis=1) == self.known.codes
+
 
 def leave_one_out(scorer: ModelScorer, candidates: np.ndarray) -> Predictions:
     """Each labeled row predicted from the others: by EP's cavities, or by Laplace's method with a refit for each row.

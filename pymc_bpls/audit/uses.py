@@ -16,7 +16,6 @@ from pymc_bpls.text.numbers import percent
 
 #: Shares of the range of log PPP over the pool up to which a loss and an error count as small.
 _SMALL_LOSS, _SMALL_ERROR = 0.01, 0.1
-_RANGE = "of the range of log PPP over the pool"
 
 
 def say_uses(agreement: xr.Dataset, range_: float) -> str:
@@ -44,23 +43,20 @@ def _say_usable(of_kind: pd.DataFrame) -> str:
     who, _, its, choices = _words(of_kind.index)
     return (
         f"{who} can be used here: {its} {choices}, and {its} values, centred, are within "
-        f"{percent(of_kind['max_centred_share'].max())} {_RANGE}."
+        f"{_largest(of_kind, 'max_centred_share')}."
     )
 
 
 def _say_bad_values(of_kind: pd.DataFrame) -> str:
     who, s, its, _ = _words(of_kind.index)
-    return (
-        f"{who} choose{s} well here, but {its} values, centred, are off by up to "
-        f"{percent(of_kind['max_centred_share'].max())} {_RANGE}."
-    )
+    return f"{who} choose{s} well here, but {its} values, centred, are off by up to {_largest(of_kind, 'max_centred_share')}."
 
 
 def _say_unknown_values(of_kind: pd.DataFrame) -> str:
     who, s, its, _ = _words(of_kind.index)
     return (
         f"{who} choose{s} well here. How good {its} values are cannot be told: they differ from the reference by up to "
-        f"{percent(of_kind['max_centred_share'].max())} {_RANGE}, and its own error may be the reason. Take more draws."
+        f"{_largest(of_kind, 'max_centred_share')}, and its own error may be the reason. Take more draws."
     )
 
 
@@ -71,13 +67,15 @@ def _say_order_only(of_kind: pd.DataFrame) -> str:
 
 def _say_bad_choices(of_kind: pd.DataFrame) -> str:
     who, _, its, _ = _words(of_kind.index)
-    low, high = of_kind["regret"].min(), of_kind["regret"].max()
     if len(of_kind) == 1:
-        return f"{who} chooses badly here: its choice loses {percent(high)} {_RANGE}."
-    return (
-        f"{who} choose badly here: {its} choices lose {percent(low)} to {percent(high)} {_RANGE}, that of "
-        f"{of_kind['regret'].idxmax()} most."
-    )
+        return f"{who} chooses badly here: its choice loses {_largest(of_kind, 'regret')}."
+    smallest, worst = percent(of_kind["regret"].min()), of_kind["regret"].idxmax()
+    return f"{who} choose badly here: {its} choices lose {smallest} to {_largest(of_kind, 'regret')}, that of {worst} most."
+
+
+def _largest(of_kind: pd.DataFrame, name: str) -> str:
+    """The largest share of the range, with what it is a share of."""
+    return f"{percent(of_kind[name].max())} of the range of log PPP over the pool"
 
 
 def _words(labels: pd.Index) -> tuple[str, str, str, str]:

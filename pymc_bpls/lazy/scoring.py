@@ -186,11 +186,6 @@ def _averaging(gaussian: Any, constant: float = 0.0) -> Averaging:
             "EP integrates the scales of this hierarchy out by a mixture, by which partitions of a lazy pool are not scored. "
             'Use approximation="vi".'
         )
-    if isinstance(gaussian, Mixture):
-        raise ApproximationError(
-            "Scales of a hierarchy are not integrated out over a lazy pool. "
-            'Use approximation="vi", or take the rows into memory.'
-        )
     space = None if gaussian.rows is None else gaussian.rows.space
     return Averaging(replace(gaussian, rows=None, sites=None), space, constant)
 

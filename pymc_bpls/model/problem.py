@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -250,7 +251,7 @@ def declare(
     table = _table(model, rv, observed, found, rows, unlabeled, index)
     source = make_source(model, label, rows.givens, len(observed) + rows.size, len(observed), initial)
     check_groups(model, source, log_lik, words_of(table, source))
-    try:
+    with _row_by_row(rv.name):
         density = make_density(
             model,
             rv.name,
@@ -262,18 +263,25 @@ def declare(
             find_marginal(model, rv, source),
             must_add_up=len(reached) == 1 and is_probability(rv),
         )
-    except (TypeError, ValueError) as error:
-        if isinstance(error, BPLSError):
-            raise
-        raise ModelError(
-            f'The log-likelihood of "{rv.name}" cannot be taken row by row ({str(error).splitlines()[0]}). '
-            "Declare its parameters and labels with one entry a row."
-        ) from error
     _check_data(model, label, density, rows, table, words_of(table, source))
     proper = not any(type(free.owner.op).__name__ in IMPROPER for free in model.free_RVs)
     hidden = int((found.match(observed)[table.candidates[table.candidates < len(observed)]] >= 0).sum())
     conditional = len(reached) > 1
     return Problem(model, rv.name, table, found, density, source, log_lik, prior_terms, proper, hidden, conditional)
+
+
+@contextmanager
+def _row_by_row(name: str) -> Iterator[None]:
+    """A likelihood that cannot be taken row by row is refused in words."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if isinstance(error, BPLSError):
+            raise
+        raise ModelError(
+            f'The log-likelihood of "{name}" cannot be taken row by row ({str(error).splitlines()[0]}). '
+            "Declare its parameters and labels with one entry a row."
+        ) from error
 
 
 def _evaluator(model: pm.Model, initial: Mapping[str, Any]) -> Callable[[Variable], Any]:

@@ -48,11 +48,7 @@ def plot_scores(scores: xr.Dataset | Mapping[str, xr.Dataset], *, top: int = 15,
     --------
     BPLS.score : what is drawn.
     """
-    if not isinstance(scores, xr.Dataset | Mapping) or isinstance(scores, xr.DataTree):
-        raise CriterionError(f"scores= is a {type(scores).__name__}. Give what score() returned, or a mapping to that.")
-    several = {str(scores.attrs.get("criterion", "score")): scores} if isinstance(scores, xr.Dataset) else dict(scores)
-    if not several or not all(isinstance(each, xr.Dataset) and "score" in each for each in several.values()):
-        raise CriterionError("scores= holds no scores. Give what score() returned, or a mapping from names to that.")
+    several = _read(scores)
     first = next(iter(several.values()))
     best = _by_candidate(first)
     order = best.argsort(kind="stable")[::-1][: min(top, int(np.isfinite(best).sum()))]
@@ -92,6 +88,16 @@ def plot_scores(scores: xr.Dataset | Mapping[str, xr.Dataset], *, top: int = 15,
         panel.xaxis.set_major_locator(MaxNLocator(nbins=5))
         tidy(panel)
     return grid
+
+
+def _read(scores: Any) -> dict[str, xr.Dataset]:
+    """Scores by the names of their criteria."""
+    if not isinstance(scores, xr.Dataset | Mapping) or isinstance(scores, xr.DataTree):
+        raise CriterionError(f"scores= is a {type(scores).__name__}. Give what score() returned, or a mapping to that.")
+    several = {str(scores.attrs.get("criterion", "score")): scores} if isinstance(scores, xr.Dataset) else dict(scores)
+    if not several or not all(isinstance(each, xr.Dataset) and "score" in each for each in several.values()):
+        raise CriterionError("scores= holds no scores. Give what score() returned, or a mapping from names to that.")
+    return several
 
 
 def _by_candidate(scores: xr.Dataset) -> np.ndarray:

@@ -15,7 +15,7 @@ from pymc_bpls.model.data.storing import as_tree
 from pymc_bpls.model.data.table import Labeled, Unlabeled
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.montecarlo.nuts import named_draws
-from pymc_bpls.pool.information import find_information, summed_information
+from pymc_bpls.pool.information import Information, find_information, summed_information
 from pymc_bpls.pool.judged import Judged
 from pymc_bpls.pool.posterior import FITS, Posterior, Target, find_target
 from pymc_bpls.pool.verdict import say_verdict
@@ -63,13 +63,7 @@ def marginalize(
     if not len(candidates) and summed is None:
         raise RowError("test= names every candidate, so that no row is left to integrate out. Leave some of them in the pool.")
     fit = scorer.fit(labeled, centre_of="vi")
-    pool: Unlabeled | Marginal
-    if summed is None:
-        information = find_information(replace(problem, table=table), fit)
-        pool = Unlabeled(candidates, np.full(len(candidates), float(weight)))
-    else:
-        information = summed_information(problem, fit, summed(fit, 1.0))
-        pool = summed(fit, float(weight))
+    information, pool = _informing(replace(problem, table=table), fit, float(weight), summed)
     # g_u = 0 up to rounding in a model of y given x, as `find_information` has checked
     engine = replace(fit.engine, pool=pool if problem.class_conditional else None)
     target = find_target(problem, engine, labeled, fit.mode)
@@ -78,9 +72,8 @@ def marginalize(
     judged = None
     if test is not None:
         supervised = FITS[approximation](find_target(problem, fit.engine, labeled, fit.mode), options)
-        each_by = [(fit.flat, test.positions, fit.log_weights) for fit in (supervised, posterior)]
-        judged = [Judged.by(probabilities_over_draws(scorer, labeled, *by).mean, test.codes) for by in each_by]
-    in_table = np.empty(0, dtype=int) if test is None else test.positions[test.positions < problem.source.n_rows]
+        judged = [_judge(scorer, test, each) for each in (supervised, posterior)]
+    in_table = np.empty(0, dtype=int) if test is None else test.in_table(problem)
     trained = Trained(labeled, np.zeros(len(labeled), dtype=int), in_table, approximation, pooled=True)
     attrs = {
         "approximation": approximation,
@@ -106,6 +99,23 @@ def marginalize(
             **({} if judged is None or test is None else _test_groups(problem, test, judged, len(pool))),
         }
     )
+
+
+def _informing(
+    problem: Problem, fit: ModelFit, weight: float, summed: Summed | None
+) -> tuple[Information, Unlabeled | Marginal]:
+    """What the candidates, or the rows that are summed over, can tell, and these rows with their weight."""
+    if summed is not None:
+        return summed_information(problem, fit, summed(fit, 1.0)), summed(fit, weight)
+    candidates = problem.table.candidates
+    return find_information(problem, fit), Unlabeled(candidates, np.full(len(candidates), weight))
+
+
+def _judge(scorer: ModelScorer, test: HeldOut, posterior: Posterior) -> Judged:
+    """How a posterior predicts the test rows."""
+    labeled = scorer.problem.labeled
+    p = probabilities_over_draws(scorer, labeled, posterior.flat, test.positions, posterior.log_weights)
+    return Judged.by(p.mean, test.codes)
 
 
 def _of_weights(problem: Problem, posterior: Posterior) -> dict[str, Any]:

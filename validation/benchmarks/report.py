@@ -120,16 +120,7 @@ def _runs(results: Results) -> str:
                 f"{cold['cold_run']:.1f} s",
                 f"{cold['compiling']:.1f} s ({cold['compilations']})",
                 _against_r(original, cold),
-                *(
-                    [
-                        f"{np.median(found['run']):.1f} s",
-                        _ratio(found["run"], found["sklearn_run"]),
-                        f"{np.median(found['ep_run']):.1f} s",
-                        _ratio(found["ep_run"], found["sklearn_run"]),
-                    ]
-                    if found
-                    else ["–"] * 4
-                ),
+                *(_warm_runs(found) if found else ["–"] * 4),
             ]
         )
     header = [
@@ -148,6 +139,15 @@ def _runs(results: Results) -> str:
         "for a whole run, there is no ratio."
     )
     return table(header, rows) + "\n\n" + note
+
+
+def _warm_runs(found: Results) -> list[str]:
+    """Seconds of a run by refits and by EP, each with its ratio to scikit-learn's."""
+    return [
+        cell
+        for run in ("run", "ep_run")
+        for cell in (f"{np.median(found[run]):.1f} s", _ratio(found[run], found["sklearn_run"]))
+    ]
 
 
 def _against_r(original: dict[str, Any], cold: dict[str, Any]) -> str:

@@ -17,12 +17,22 @@ def _interval(values: np.ndarray) -> str:
 
 def report(ranks: dict[str, np.ndarray], k_hat: np.ndarray, splits: list[dict[str, Any]]) -> str:
     """Calibration of either way to use a pool, and a data set on which integrating labels out does harm."""
-    p_values = {way: uniformity(values) for way, values in ranks.items()}
     lines = [
         "# What a pool is worth",
         "",
         "`python -m validation.pool` computes what is missing in `validation/results/pool.json`, and writes this.",
         "",
+        *_calibration(ranks, k_hat),
+        "",
+        *_wrong_model(splits),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _calibration(ranks: dict[str, np.ndarray], k_hat: np.ndarray) -> list[str]:
+    p_values = {way: uniformity(values) for way, values in ranks.items()}
+    lines = [
         "## Calibration",
         "",
         f"{len(k_hat)} data sets from a model of two classes with {FEATURES} normal features, {N_LABELED} labels and a pool of "
@@ -40,13 +50,14 @@ def report(ranks: dict[str, np.ndarray], k_hat: np.ndarray, splits: list[dict[st
         share = ranks[way] / KEPT
         outside = float(((share < 0.1) | (share > 0.9)).mean())
         lines.append(f"| {way} | {p_values[way].min():.2g} | {outside:.0%} |")
+    return [*lines, "", "Of a calibrated posterior 20% of the truths lie outside."]
+
+
+def _wrong_model(splits: list[dict[str, Any]]) -> list[str]:
     accuracy = {name: np.array([split["accuracy"][name] for split in splits]) for name in MODELS}
     score = {name: np.array([split["log_score"][name] for split in splits]) for name in MODELS}
     promised = np.array([split["equivalent_labels"] for split in splits])
-    lines += [
-        "",
-        "Of a calibrated posterior 20% of the truths lie outside.",
-        "",
+    lines = [
         "## A model of the features that is wrong",
         "",
         f"Ionosphere, {LABELED} of 351 rows labeled, {OF_IONOSPHERE} features, half of the others test rows, {len(splits)} "
@@ -61,8 +72,7 @@ def report(ranks: dict[str, np.ndarray], k_hat: np.ndarray, splits: list[dict[st
         against = "–" if name == MODELS[0] else _interval(accuracy[name] - base)
         gained = _interval(accuracy[name] - own) if name in MODELS[2:] else "–"
         lines.append(f"| {name} | {accuracy[name].mean():.3f} | {against} | {gained} | {score[name].mean():.3f} |")
-    lines += ["", _say(accuracy), ""]
-    return "\n".join(lines)
+    return [*lines, "", _say(accuracy)]
 
 
 def _say(accuracy: dict[str, np.ndarray]) -> str:
