@@ -118,3 +118,16 @@ def small(table):
     """The small table under Normal(0, 2.5); its last 6 rows are candidates too, unless a test holds them out."""
     X, y, _ = table
     return bpls.BPLS(reference.logistic(X, y))
+
+
+@pytest.fixture(scope="session")
+def test_rows(table):
+    """The last 6 rows of the small table with their labels, as `test=` takes them."""
+    rows = np.arange(20, 26)
+    return rows, table[2][rows]
+
+
+@pytest.fixture(scope="session")
+def whole(small, test_rows):
+    """The small table's run by probability until the pool is empty."""
+    return small.self_train("probability", test=test_rows, progressbar=False)

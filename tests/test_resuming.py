@@ -46,11 +46,6 @@ RUNS = {
 }
 
 
-@pytest.fixture(scope="module")
-def test_rows(table):
-    return TEST, table[2][TEST]
-
-
 def same(resumed, whole):
     """Identical choices, equal numbers, and the same end."""
     assert resumed.attrs["stop_reason"] == whole.attrs["stop_reason"]

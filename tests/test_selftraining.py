@@ -29,16 +29,6 @@ def ridge(X, y, weights=None):
     return fit.fit(X, y, sample_weight=weights)
 
 
-@pytest.fixture(scope="module")
-def test_rows(table):
-    return TEST, table[2][TEST]
-
-
-@pytest.fixture(scope="module")
-def whole(small, test_rows):
-    return train(small, test=test_rows)
-
-
 def test_the_curve_starts_at_the_supervised_model_of_scikit_learn(whole, table):
     X, y, truth = table
     fit = ridge(X[:N], y[:N])

@@ -12,21 +12,11 @@ from pymc_bpls import CriterionError, EvidenceDrop, LabelError, MaxRounds, NoGai
 from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.audit.track import read_track
 
-N, TEST = 12, np.arange(20, 26)
+N = 12
 
 
 def train(pls, criterion="probability", **settings):
     return pls.self_train(criterion, progressbar=False, **settings)
-
-
-@pytest.fixture(scope="module")
-def test_rows(table):
-    return TEST, table[2][TEST]
-
-
-@pytest.fixture(scope="module")
-def whole(small, test_rows):
-    return train(small, test=test_rows)
 
 
 def per_row(run):

@@ -5,9 +5,7 @@ Every repetition is kept in `validation/results/choose/` as it is finished; a re
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 from validation.choose.cases import PARTS, Case, protocol
 from validation.choose.repetition import repeat
@@ -15,19 +13,15 @@ from validation.choose.report import write
 from validation.choose.tables import GAUSSIAN, NOISE
 from validation.choose.tables import LOGISTIC as SIMULATED
 from validation.paper.runs.tables import load
-from validation.study.command import add_jobs, finish
+from validation.study.command import finish, make_parser
 from validation.study.compute import fill, workers
 from validation.study.store import Store
-
-HERE = Path(__file__).parents[1]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study."""
-    parser = argparse.ArgumentParser(prog="python -m validation.choose", description="does choosing by labeled rows do harm?")
+    parser = make_parser("choose", "does choosing by labeled rows do harm?")
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="which parts to compute; none writes the report alone")
-    add_jobs(parser)
-    parser.add_argument("--folder", type=Path, default=HERE, help="where results/ and reports/ are")
     given = parser.parse_args(arguments)
     store: Store[Case] = Store(given.folder / "results" / "choose", protocol)
 

@@ -5,7 +5,6 @@ Every repetition is kept in `validation/results/paper/` as it is finished; a rer
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,11 +18,9 @@ from validation.paper.runs.tables import load
 from validation.paper.settings import QUICK, SETTINGS, Setting
 from validation.paper.store import protocol
 from validation.paper.summary import Summary, enough
-from validation.study.command import add_jobs, finish
+from validation.study.command import finish, make_parser
 from validation.study.compute import fill, workers
 from validation.study.store import Store
-
-HERE = Path(__file__).parents[1]
 
 
 def report(store: Store[Setting], folder: Path) -> Path | None:
@@ -41,12 +38,10 @@ def report(store: Store[Setting], folder: Path) -> Path | None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study."""
-    parser = argparse.ArgumentParser(prog="python -m validation.paper", description="the paper's experiments, with intervals")
+    parser = make_parser("paper", "the paper's experiments, with intervals")
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="two repetitions of settings that need no download")
     size.add_argument("--full", action="store_true", help="every setting and repetition that is missing; hours")
-    add_jobs(parser)
-    parser.add_argument("--folder", type=Path, default=HERE, help="where results/ and reports/ are")
     given = parser.parse_args(arguments)
     store = Store(given.folder / "results" / "paper", protocol)
     settings = QUICK if given.quick else SETTINGS if given.full else ()

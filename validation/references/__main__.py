@@ -5,7 +5,6 @@ Every block of ten seeds is kept in `validation/results/references/` as it is fi
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +14,10 @@ from validation.references.cases import CANDIDATES, Case, cases
 from validation.references.measure import CHAINS, METHODS, SEEDS_AT_ONCE, TUNE, draws_of_chain, measure
 from validation.references.report import write
 from validation.references.truth import truth
-from validation.study.command import add_jobs, finish
+from validation.study.command import finish, make_parser
 from validation.study.compute import at_hand, fill, workers
 from validation.study.store import Store
 
-HERE = Path(__file__).parents[1]
 BLOCKS = 4
 
 
@@ -75,11 +73,9 @@ def report(settings: Sequence[Setting], store: Store[Setting], folder: Path) -> 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study."""
     known = {case.name: case for case in cases()}
-    parser = argparse.ArgumentParser(prog="python -m validation.references", description="errors of exact values")
+    parser = make_parser("references", "errors of exact values")
     parser.add_argument("--cases", nargs="*", default=list(known), choices=list(known), help="which cases to compute")
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS, help="by which methods")
-    parser.add_argument("--folder", type=Path, default=HERE, help="where results/ and reports/ are")
-    add_jobs(parser)
     given = parser.parse_args(arguments)
     store = Store(given.folder / "results" / "references", protocol)
     chosen = [Setting(known[name], method) for method in given.methods for name in given.cases]

@@ -6,7 +6,6 @@ are left out where there is no `Rscript` with mclust.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,11 +19,9 @@ from validation.rivals.settings import QUICK, REPETITIONS, SETTINGS, Setting
 from validation.rivals.splits import load
 from validation.rivals.store import CHOOSING, PYTHON, R, stores
 from validation.rivals.summary import FEWEST, merged
-from validation.study.command import add_jobs, finish
+from validation.study.command import finish, make_parser
 from validation.study.compute import fill, workers
 from validation.study.store import Store
-
-HERE = Path(__file__).parents[1]
 
 
 def compute(
@@ -57,12 +54,10 @@ def report(held: dict[str, Store[Setting]], folder: Path) -> Path | None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study."""
-    parser = argparse.ArgumentParser(prog="python -m validation.rivals", description="other ways to use unlabeled rows")
+    parser = make_parser("rivals", "other ways to use unlabeled rows")
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="two repetitions of two tables that need no download")
     size.add_argument("--report", action="store_true", help="the report alone, of what is stored")
-    add_jobs(parser)
-    parser.add_argument("--folder", type=Path, default=HERE, help="where results/ and reports/ are")
     given = parser.parse_args(arguments)
     held = stores(given.folder)
     settings, repetitions = (QUICK, FEWEST) if given.quick else (() if given.report else SETTINGS, REPETITIONS)

@@ -5,7 +5,6 @@ Every repetition is kept in `validation/results/simplified/` as it is finished; 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,11 +16,10 @@ from validation.simplified.report import write
 from validation.simplified.settings import QUICK, SETTINGS, Setting
 from validation.simplified.store import protocol
 from validation.simplified.summary import Summary
-from validation.study.command import add_jobs, finish
+from validation.study.command import finish, make_parser
 from validation.study.compute import workers
 from validation.study.store import Store
 
-HERE = Path(__file__).parents[1]
 REPETITIONS, QUICK_REPETITIONS = 40, 2
 
 
@@ -39,12 +37,10 @@ def report(store: Store[Setting], folder: Path) -> Path | None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study."""
-    parser = argparse.ArgumentParser(prog="python -m validation.simplified", description="ppp against ibpls (Supplement F)")
+    parser = make_parser("simplified", "ppp against ibpls (Supplement F)")
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="two repetitions of two settings that need no download")
     size.add_argument("--report", action="store_true", help="the report alone, of what is stored")
-    add_jobs(parser)
-    parser.add_argument("--folder", type=Path, default=HERE, help="where results/ and reports/ are")
     given = parser.parse_args(arguments)
     store = Store(given.folder / "results" / "simplified", protocol)
     settings, repetitions = (QUICK, QUICK_REPETITIONS) if given.quick else (() if given.report else SETTINGS, REPETITIONS)

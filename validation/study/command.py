@@ -12,6 +12,8 @@ from rich.console import Console
 from validation.study.store import ResultsError
 
 INTERRUPTED, FAILED = 130, 1
+#: Where results/ and reports/ are.
+VALIDATION = Path(__file__).parents[1]
 
 
 def jobs(text: str) -> int | str:
@@ -26,6 +28,14 @@ def jobs(text: str) -> int | str:
 def add_jobs(parser: argparse.ArgumentParser) -> None:
     """The option by which repetitions are done side by side."""
     parser.add_argument("--jobs", type=jobs, default=1, help="processes, or the address of a Dask cluster (tcp://…)")
+
+
+def make_parser(study: str, description: str) -> argparse.ArgumentParser:
+    """The parser of a study's command, with the options that all have."""
+    parser = argparse.ArgumentParser(prog=f"python -m validation.{study}", description=description)
+    add_jobs(parser)
+    parser.add_argument("--folder", type=Path, default=VALIDATION, help="where results/ and reports/ are")
+    return parser
 
 
 def finish(compute: Callable[[], None], report: Callable[[], Path | None]) -> None:
