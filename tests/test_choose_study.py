@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from pymc_bpls.choosing.pipelines import SUPERVISED
-from validation.choose.__main__ import HERE
 from validation.choose.cases import ALPHA, NULL, PAPER, PARTS, POOLED, POWER, SIZE, protocol
 from validation.choose.repetition import BETTING, BOUND, repeat
 from validation.choose.report import gain, left_for_worse, write
 from validation.choose.tables import draw
+from validation.study.command import VALIDATION
 from validation.study.store import Store
 
-STORED = Store(HERE / "results" / "choose", protocol)
+STORED = Store(VALIDATION / "results" / "choose", protocol)
 
 
 def made_up(chosen, worse):

@@ -19,6 +19,7 @@ from validation.rivals.settings import CODE, MADE_BY_CLASSES, QUICK, REAL, SETTI
 from validation.rivals.splits import draw_split
 from validation.rivals.store import CHOOSING, PYTHON, R, stores
 from validation.rivals.summary import Summary, merged
+from validation.study.command import VALIDATION
 
 GAUSSIAN, CARS = MADE_BY_CLASSES[0], REAL[0]
 
@@ -126,8 +127,8 @@ def test_the_command_computes_what_is_missing_by_any_executor_and_writes_the_rep
 
 
 def test_the_report_is_that_of_the_stored_results(tmp_path):
-    held = stores(command.HERE)
-    assert command.report(held, tmp_path).read_text() == (command.HERE / "reports" / "rivals.md").read_text()
+    held = stores(VALIDATION)
+    assert command.report(held, tmp_path).read_text() == (VALIDATION / "reports" / "rivals.md").read_text()
     assert len({each.key for each in SETTINGS}) == len(SETTINGS) == len(MADE_BY_CLASSES) + len(SIMULATED) + len(REAL)
 
 
@@ -148,7 +149,7 @@ def test_glm_in_r_is_the_maximum_of_the_likelihood():
 
 @pytest.mark.slow
 def test_a_repetition_is_what_is_stored():
-    stored = stores(command.HERE)[PYTHON].read(CARS)[0]
+    stored = stores(VALIDATION)[PYTHON].read(CARS)[0]
     again = json.loads(json.dumps(repeat(CARS, 0)))
     assert set(again) == set(stored)
     for name, values in stored.items():
