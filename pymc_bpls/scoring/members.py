@@ -230,6 +230,7 @@ class SetScorer:
 
 @contextmanager
 def in_the_name_of(name: str) -> Iterator[None]:
+    """What a member refuses is refused in its name."""
     try:
         yield
     except BPLSError as error:

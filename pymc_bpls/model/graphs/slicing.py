@@ -152,51 +152,69 @@ def remake(
     Where `numbered` is given, the row inputs that number the table's rows, an index of rows among rows must be one of them.
     `check(op, inputs)` takes the place of PyMC's checks of parameters, which otherwise stay.
     """
-    made = dict(replace)
-    inputs_of_rows = set(row_inputs)
-    of_row = set(inputs_of_rows)
+    rows = set(row_inputs)
     numbers = None if numbered is None else set(numbered)
+    remaking = _Remaking(dict(replace), rows, set(rows), lengths, size, position, numbers, check)
+    for node in io_toposort(list(replace), list(outputs)):
+        remaking.take(node)
+    return [remaking.known(variable) for variable in outputs]
 
-    def known(variable: Variable) -> Variable:
-        return made.setdefault(variable, variable)
 
-    def inline(node: Any) -> None:
-        inner = dict(zip(node.op.inner_inputs, (known(v) for v in node.inputs), strict=True))
+@dataclass
+class _Remaking:
+    """A graph on the way to being made anew, as `remake` says: what stands for each variable, and which of it meets `rows`."""
+
+    made: dict[Variable, Variable]
+    rows: set[Variable]
+    of_row: set[Variable]
+    lengths: frozenset[int]
+    size: int
+    position: Variable | None
+    numbers: set[Variable] | None
+    check: Callable[[Any, list[Variable]], Variable] | None
+
+    def known(self, variable: Variable) -> Variable:
+        """What stands for a variable: itself, where nothing above it is replaced."""
+        return self.made.setdefault(variable, variable)
+
+    def take(self, node: Any) -> None:
+        """One more node; a graph within it is laid open where its inputs are replaced."""
+        if isinstance(node.op, OpFromGraph) and any(self.known(variable) is not variable for variable in node.inputs):
+            self._lay_open(node)
+        else:
+            self._visit(node, self.made)
+
+    def _lay_open(self, node: Any) -> None:
+        inner = dict(zip(node.op.inner_inputs, (self.known(variable) for variable in node.inputs), strict=True))
         for inner_node in io_toposort(node.op.inner_inputs, node.op.inner_outputs):
-            visit(inner_node, inner)
+            self._visit(inner_node, inner)
         for outer, variable in zip(node.outputs, node.op.inner_outputs, strict=True):
-            made[outer] = inner.get(variable, variable)
+            self.made[outer] = inner.get(variable, variable)
 
-    def visit(node: Any, memo: dict[Variable, Variable]) -> None:
+    def _visit(self, node: Any, memo: dict[Variable, Variable]) -> None:
         inputs = [memo.get(variable, variable) for variable in node.inputs]
         if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
             for variable in node.outputs:
                 memo.setdefault(variable, variable)
-            return
-        if isinstance(node.op, SpecifyShape):
+        elif isinstance(node.op, SpecifyShape):
             memo[node.outputs[0]] = inputs[0]
-            return
-        if isinstance(node.op, CheckAndRaise) and check is not None:
-            memo[node.outputs[0]] = check(node.op, inputs)
-            if inputs[0] in of_row:
-                of_row.add(memo[node.outputs[0]])
-            return
-        row = any(variable in of_row for variable in inputs)
-        if row:
-            inputs = _of_rows(node.op, inputs, of_row, lengths, size, position)
-            if numbers is not None:
-                inputs = _among_rows(node.op, inputs, of_row, size, inputs_of_rows, numbers)
+        elif isinstance(node.op, CheckAndRaise) and self.check is not None:
+            memo[node.outputs[0]] = self.check(node.op, inputs)
+            if inputs[0] in self.of_row:
+                self.of_row.add(memo[node.outputs[0]])
+        else:
+            self._make(node, inputs, memo)
+
+    def _make(self, node: Any, inputs: list[Variable], memo: dict[Variable, Variable]) -> None:
+        meets_rows = any(variable in self.of_row for variable in inputs)
+        if meets_rows:
+            inputs = _of_rows(node.op, inputs, self.of_row, self.lengths, self.size, self.position)
+            if self.numbers is not None:
+                inputs = _among_rows(node.op, inputs, self.of_row, self.size, self.rows, self.numbers)
         for old, new in zip(node.outputs, node.op.make_node(*inputs).outputs, strict=True):
             memo.setdefault(old, new)
-            if row:
-                of_row.add(memo[old])
-
-    for node in io_toposort(list(replace), list(outputs)):
-        if isinstance(node.op, OpFromGraph) and any(known(v) is not v for v in node.inputs):
-            inline(node)
-        else:
-            visit(node, made)
-    return [known(variable) for variable in outputs]
+            if meets_rows:
+                self.of_row.add(memo[old])
 
 
 def _of_rows(
