@@ -88,6 +88,7 @@ def test_rounds_are_counted_from_the_first_one_on(small, test_rows):
     longer = small.resume(run, stop=MaxRounds(3), progressbar=False)
     assert (longer.attrs["stop_reason"], longer["history"].sizes["step"]) == ("MaxRounds: 3 rounds are done", 6)
     assert train(small, stop=MaxRounds(0))["history"].sizes["step"] == 0
+    assert MaxRounds(1)(run["history"].to_dataset().isel(step=[0])) == "MaxRounds: 1 round is done"
 
 
 def test_rows_set_aside_are_in_no_model(small, table):

@@ -24,6 +24,7 @@ from pymc_bpls.selftraining.invented import invented_information
 from pymc_bpls.selftraining.planning import Plan
 from pymc_bpls.selftraining.saved_run import OF_TEST_ROWS, RunMembers, RunSettings, SavedRun, curve_dataset, history_dataset
 from pymc_bpls.selftraining.stop_rules import first_reason
+from pymc_bpls.text.numbers import rounds_done
 
 
 class Select(Protocol):
@@ -131,7 +132,7 @@ class Run:
         if not self.n_left:
             return Ending("pool", "the pool is empty")
         if self.plan.rounds is not None and done >= self.plan.rounds:
-            return Ending("rounds", f"{self.plan.rounds} rounds are done")
+            return Ending("rounds", rounds_done(self.plan.rounds))
         found = first_reason(self.plan.stop, self._seen_by_rules()) if self.plan.stop else None
         return None if found is None else Ending("rule", *found)
 

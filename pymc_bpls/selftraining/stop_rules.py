@@ -17,6 +17,7 @@ from pymc_bpls.model.data.index import as_index
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.selftraining.held_out import HeldOut
+from pymc_bpls.text.numbers import rounds_done
 
 Stop = Callable[[xr.Dataset], str | None]
 
@@ -96,7 +97,7 @@ class MaxRounds(StopRule):
     def __call__(self, history: xr.Dataset) -> str | None:
         """Why to stop, or None."""
         done = int(history["round"].to_numpy().max(initial=0))
-        return f"MaxRounds: {done} rounds are done" if done >= self.n else None
+        return f"MaxRounds: {rounds_done(done)}" if done >= self.n else None
 
 
 @dataclass(frozen=True)

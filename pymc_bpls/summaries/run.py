@@ -24,10 +24,11 @@ def summarise_run(run: RunTables) -> Summary:
             table[said] = numbers(ends[name].to_numpy())
     if "log_evidence" in ends:
         table["log evidence a row"] = numbers((ends["log_evidence"] / ends["weight"]).to_numpy())
-    rounds = int(run.history["round"].max()) if len(added) else 0
+    done = int(run.history["round"].max()) if len(added) else 0
+    rounds = f"{done} {'round' if done == 1 else 'rounds'}"
     sentences = [
         run.verdict,
-        f'Ended after {rounds} rounds of "{run.criterion}" ({run.approximation}): {run.stop_reason.rstrip(".")}.',
+        f'Ended after {rounds} of "{run.criterion}" ({run.approximation}): {run.stop_reason.rstrip(".")}.',
         *say_set(run.rule, run.members),
         *([f"Pseudo-labels: {count_classes(added, run.labels)}."] if len(added) else []),
         *_say_leads(run),

@@ -25,6 +25,11 @@ def plus_minus(value: float, error: float) -> str:
     return f"{value:.{digits}f} ± {error:.{digits}f}"
 
 
+def rounds_done(n: int) -> str:
+    """That so many rounds of a run are done."""
+    return "1 round is done" if n == 1 else f"{n} rounds are done"
+
+
 def percent(share: float) -> str:
     """A share in percent, to two digits where it is small."""
     return f"{share:.0%}" if share >= 0.1 else f"{100 * share:.2g}%"
