@@ -98,6 +98,19 @@ def test_whole_floats_become_integer_classes():
     assert classes.tolist() == [0, 1] and classes.dtype.kind == "i"
 
 
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT])
+def test_the_text_of_a_missing_value_is_no_class(missing):
+    """As NumPy and pandas write it."""
+    y = ["a", "b", missing, "a", missing]
+    for texts in (np.array(y, dtype=object).astype(str), pd.Series(y, dtype=object).map(str), [str(label) for label in y]):
+        with pytest.raises(
+            LabelError, match=rf'"{missing}" is an unlabeled row or a class \(2 such labels, the first in row 2\)'
+        ):
+            encode_labels(texts)
+    assert encoded(pd.Categorical(["None", "mild", None])) == ([0, 1, -1], ["None", "mild"])
+    assert encoded(["none", "nano", None])[1] == ["nano", "none"]
+
+
 def test_soft_labels_are_refused_with_their_number_and_the_first():
     with pytest.raises(LabelError, match=r"2 labels are not whole numbers, the first is 0\.3"):
         encode_labels([0.0, 0.3, 1.0, 0.7])

@@ -20,6 +20,16 @@ from pymc_bpls.model.data.index import as_index
 from pymc_bpls.model.data.storing import store
 
 UNLABELED = -1
+#: What a missing value becomes where labels are written as texts.
+_MISSING_AS_TEXT = ("nan", "NaN", "NaT", "None", "<NA>")
+
+
+class ClassCountError(LabelError):
+    """Other classes were given than the target's distribution has, `n_declared` of them."""
+
+    def __init__(self, message: str, n_declared: int = 0) -> None:
+        super().__init__(message)
+        self.n_declared = n_declared
 
 
 def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -42,8 +52,8 @@ def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     Raises
     ------
     LabelError
-        `y` is not one-dimensional, has non-integer numbers (soft labels) or empty texts, or holds both −1 and 0, or both a
-        number and its text.
+        `y` is not one-dimensional, has non-integer numbers (soft labels), empty texts or texts that missing values become
+        ("nan", "None"), or holds both −1 and 0, or both a number and its text.
 
     See Also
     --------
@@ -108,6 +118,12 @@ def _reject_blank(known: pd.Series) -> None:
         raise LabelError(
             f"Empty texts are unlabeled rows or a class ({blank.size} labels, the first in row {known.index[blank[0]]}). "
             "Write None for unlabeled rows, or give the class a name."
+        )
+    missing = np.flatnonzero(known.map(lambda value: isinstance(value, str) and value in _MISSING_AS_TEXT))
+    if missing.size:
+        raise LabelError(
+            f'The text "{known.iloc[missing[0]]}" is an unlabeled row or a class ({missing.size} such labels, the first in row '
+            f"{known.index[missing[0]]}). Write None for unlabeled rows (astype(str) makes a text of it), or rename the class."
         )
 
 
@@ -266,8 +282,9 @@ def find_classes(
         values = KNOWN[kind](op.dist_params(target.owner), evaluate, target.name)
         names = np.arange(len(values)) if given is None else given
         if len(names) != len(values):
-            raise LabelError(
-                f'classes= has {len(names)} entries and "{target.name}" has {len(values)} classes. Give one for each.'
+            raise ClassCountError(
+                f'classes= has {len(names)} entries and "{target.name}" has {len(values)} classes. Give one for each.',
+                len(values),
             )
     elif given is None:
         raise ModelError(
