@@ -1,11 +1,15 @@
 """The scikit-learn classifier against scikit-learn's own logistic regression, and what its users do with one."""
 
 import pickle
+import re
+import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
+import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -13,14 +17,17 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, LeavePGroupsOut, StratifiedGroupKFold, cross_val_score
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.semi_supervised import SelfTrainingClassifier
 from sklearn.utils.estimator_checks import estimator_checks_generator
+from sklearn.utils.validation import has_fit_parameter
 
 import pymc_bpls as bpls
-from pymc_bpls.sklearn import BPLSClassifier, LabeledKFold, cross_validate_labeled
+from pymc_bpls.sklearn import BPLSClassifier, LabeledKFold, cross_validate_labeled, logistic_regression
 
 EXPECTED_FAILED_CHECKS = {
     "check_classifiers_classes": (
@@ -137,6 +144,53 @@ def test_the_default_prior_is_narrower_for_more_features(n_features, scale):
     assert n_features == 50 or loss < np.log(2) + 0.02 < np.log(2) + 0.1 < loss_of_wide
 
 
+def test_a_grid_of_scales_is_one_of_penalties(rows):
+    """The scale of the prior is √C."""
+    X, y, _ = rows
+    grid, folds = (0.01, 25.0), LabeledKFold(2)
+    models = {"build_model": [partial(logistic_regression, scale=C**0.5) for C in grid]}
+    search = GridSearchCV(BPLSClassifier(rounds=0), models, cv=folds, scoring="neg_log_loss").fit(X, y)
+    train, test = next(folds.split(X, y))
+    known = train[y[train] >= 0]
+    expected = [-log_loss(y[test], by_penalty(X[known], y[known], X[test], scale=C**0.5)) for C in grid]
+    np.testing.assert_allclose(search.cv_results_["split0_test_score"], expected, atol=1e-6)
+
+
+def test_a_scale_that_is_none_is_refused(rows):
+    with pytest.raises(bpls.CriterionError, match="scale=0 is no standard deviation"):
+        logistic_regression(rows[0], rows[2], scale=0)
+
+
+def warned(classifier, X, y):
+    """What `fit` warns of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", bpls.BPLSWarning)
+        classifier.fit(X, y)
+    return " ".join(str(each.message) for each in caught if each.category is bpls.BPLSWarning)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "rounds=None labels all 3 unlabeled rows.* rounds=0, .* safe=True"),
+        ({"stop": bpls.MaxRounds(1)}, "^$"),
+        ({"safe": True}, "^$"),
+    ],
+)
+def test_a_run_over_the_whole_pool_is_warned_of(rows, settings, words):
+    X, y, _ = rows
+    assert re.search(words, warned(BPLSClassifier(criterion="probability", random_seed=0, **settings), X[:19], y[:19]))
+
+
+def test_features_on_different_scales_are_warned_of(rows):
+    """A StandardScaler brings them on one; constant columns have none."""
+    X, y, _ = rows
+    frame = pd.DataFrame({"grams": 5000 * X[:, 0], "share": X[:, 1], "unit": 0.1})
+    words = "Feature grams varies more than 100 times as much as feature share, .*StandardScaler"
+    assert re.search(words, warned(BPLSClassifier(rounds=0), frame, y))
+    assert not warned(make_pipeline(StandardScaler(), BPLSClassifier(rounds=0)), frame, y)
+
+
 def test_the_last_model_is_that_of_all_labels_and_pseudo_labels(rows, fitted):
     X, _, _ = rows
     new = np.random.default_rng(0).normal(size=(7, 2))
@@ -189,6 +243,7 @@ def test_kinds_of_labels(labels):
     assert len(classifier.classes_) == 2
     assert (classifier.labeled_iter_[[0, 1, 3, 4]] == 0).all()
     assert sorted(classifier.labeled_iter_[[2, 5]]) == [-1, 1]
+    assert classifier.termination_condition_ == "1 round is done"
 
 
 def test_frames_keep_their_column_names(rows, fitted):
@@ -241,10 +296,19 @@ def test_models_that_cannot_predict_new_rows_say_so(rows):
         ([0.5, 1, 0, 1], {}, "continuous"),
         ([np.inf, 1, 0, 1], {}, "infinite"),
         (np.array(["a", "b", "a", -1]), {}, 'strings "-1"'),
+        (np.array(["a", "b", "a", "-1"], dtype=object), {}, 'strings "-1"'),
+        (np.array(["a", "b", "a", np.nan]), {}, 'text "nan" is an unlabeled row or a class'),
         ([0, 1, 0, -1], {"predictor": lambda rows: rows}, "cannot know rows"),
-        ([0, 1, 0, -1], {"predictor": "mean"}, "unknown"),
-        ([0, 1, 0, -1], {"criterion": "ppq"}, "ppq"),
+        ([0, 1, 0, -1], {"predictor": "ep"}, 'predictor="ep" is unknown. Use "map" or "laplace".$'),
+        ([0, 1, 0, -1], {"criterion": "ppq", "rounds": 1}, "ppq"),
         ([0, 1, 0, -1], {"build_model": not_a_model}, "returned a ndarray"),
+        ([0, 1, 0, -1], {"build_model": LogisticRegression()}, "is a LogisticRegression. .* SelfTrainingClassifier"),
+        ([0, 1, 0, -1], {"build_model": SelfTrainingClassifier}, "is a SelfTrainingClassifier"),
+        (
+            [0, 1, 2, -1],
+            {"build_model": regression_without_intercept},
+            "y has 3 classes, and the model .* declares 2",
+        ),
     ],
 )
 def test_refusals(y, settings, words):
@@ -289,6 +353,34 @@ def test_unlabeled_rows_are_never_scored(rows, fitted):
         fitted.score(X, y)
     with pytest.raises(bpls.LabelError, match="LabeledKFold"):
         cross_val_score(BPLSClassifier(rounds=0), X, y, cv=KFold(2, shuffle=True, random_state=0), error_score="raise")
+
+
+@pytest.mark.filterwarnings("ignore:Scoring failed")
+def test_scikit_learns_own_methods_on_folds_of_labeled_rows(rows):
+    """SelfTrainingClassifier without a round is the supervised model; folds of all rows leave no score."""
+    X, y, _ = rows
+    supervised = SelfTrainingClassifier(LogisticRegression(), max_iter=0)
+    by_hand = [
+        -log_loss(y[test], LogisticRegression().fit(X[train][y[train] >= 0], y[train][y[train] >= 0]).predict_proba(X[test]))
+        for train, test in LabeledKFold(3).split(X, y)
+    ]
+    np.testing.assert_allclose(cross_val_score(supervised, X, y, cv=LabeledKFold(3), scoring="neg_log_loss"), by_hand)
+    assert np.isnan(cross_val_score(BPLSClassifier(rounds=0), X, y, cv=2)).all()
+
+
+def test_calibration_of_a_classifier_that_is_not_frozen_makes_a_class_of_the_marker(rows):
+    X, y, _ = rows
+    assert CalibratedClassifierCV(BPLSClassifier(rounds=0), cv=2).fit(X, y).classes_.tolist() == [-1, 0, 1]
+
+
+def test_what_fit_does_not_take(rows):
+    X, y, _ = rows
+    classifier = BPLSClassifier(rounds=0)
+    assert not has_fit_parameter(classifier, "sample_weight") and "class_weight" not in classifier.get_params()
+    with pytest.raises(TypeError, match="Sparse data was passed"):
+        classifier.fit(scipy.sparse.csr_array(X), y)
+    with pytest.raises(ValueError, match="X contains NaN"):
+        classifier.fit(np.where(X > 1, np.nan, X), y)
 
 
 def test_grid_search_over_criteria_in_a_pipeline(rows):

@@ -22,10 +22,11 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pymc_bpls.approximations.predictions.predictive import Predictive
+from pymc_bpls.arguments import number, require
 from pymc_bpls.bpls import BPLS
 from pymc_bpls.choosing.folds import read_groups
 from pymc_bpls.errors import CriterionError, LabelError, ModelError, warn
-from pymc_bpls.model.data.labels import UNLABELED
+from pymc_bpls.model.data.labels import UNLABELED, ClassCountError
 from pymc_bpls.model.density import NO_ROW
 from pymc_bpls.rules.label_rules import LabelRule
 from pymc_bpls.scoring.criteria import Criterion
@@ -41,6 +42,10 @@ BuildModel = Callable[[np.ndarray, np.ndarray], pm.Model]
 _CONFIDENCE = 0.95
 #: Prior standard deviation of a coefficient, and up to how many features.
 _SCALE, _FEW = 2.5, 25
+#: How many times as much one feature may vary as another.
+_ONE_SCALE = 100
+_PREDICTORS = ("map", "laplace")
+_POSITIVE = number(lambda value: value > 0)
 
 
 def coefficient_scale(n_features: int) -> float:
@@ -59,7 +64,7 @@ def coefficient_scale(n_features: int) -> float:
     return _SCALE * max(min(1.0, _FEW / max(n_features, 1)), max(n_features, 1) ** -0.5)
 
 
-def logistic_regression(X: np.ndarray, codes: np.ndarray) -> pm.Model:
+def logistic_regression(X: np.ndarray, codes: np.ndarray, scale: float | None = None) -> pm.Model:
     """Logistic regression for two classes, softmax regression for more, under normal priors.
 
     The intercept is Normal(0, 2.5), and so is each coefficient of up to 25 features. Of q > 25 features it is
@@ -75,16 +80,37 @@ def logistic_regression(X: np.ndarray, codes: np.ndarray) -> pm.Model:
         Features on one scale, as of a StandardScaler: the prior is the same for all.
     codes : ndarray of int, shape (rows,)
         0 … K − 1, and −1 where unlabeled.
+    scale : float, optional
+        Prior standard deviation of each coefficient instead of the above: √C has the penalty of scikit-learn's
+        `LogisticRegression(C=C)`.
 
     Returns
     -------
     pymc.Model
+
+    Raises
+    ------
+    CriterionError
+        `scale` is not a positive number.
+
+    Examples
+    --------
+    A grid of priors, for a search by cross-validation:
+
+    >>> from functools import partial
+    >>> from pymc_bpls.sklearn import BPLSClassifier, logistic_regression
+    >>> grid = {"build_model": [partial(logistic_regression, scale=scale) for scale in (0.1, 0.5, 2.5)]}
+    >>> BPLSClassifier(rounds=0).set_params(build_model=grid["build_model"][0]).build_model.keywords
+    {'scale': 0.1}
     """
+    if scale is None:
+        scale = coefficient_scale(X.shape[1])
+    require(scale, _POSITIVE, "scale={value!r} is no standard deviation. Give a positive number.")
     n_classes = int(codes.max()) + 1
     shape = () if n_classes == 2 else (n_classes,)
     with pm.Model() as model:
         intercept = pm.Normal("intercept", 0, _SCALE, shape=shape)
-        coefficients = pm.Normal("coefficients", 0, coefficient_scale(X.shape[1]), shape=(X.shape[1], *shape))
+        coefficients = pm.Normal("coefficients", 0, scale, shape=(X.shape[1], *shape))
         likelihood = pm.Bernoulli if n_classes == 2 else pm.Categorical
         likelihood("label", logit_p=intercept + X @ coefficients, observed=codes)
     return model
@@ -93,6 +119,9 @@ def logistic_regression(X: np.ndarray, codes: np.ndarray) -> pm.Model:
 class BPLSClassifier(ClassifierMixin, BaseEstimator):
     """Bayesian pseudo-label selection as a scikit-learn classifier.
 
+    **The default labels the whole pool**, one row a round, and `fit` warns of it: a model of y given X learns nothing from
+    that, and often predicts worse. Start with `rounds=0`, the supervised model, or with `safe=True`.
+
     Parameters
     ----------
     build_model : callable, optional
@@ -100,13 +129,33 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
         holds 0 … K − 1, and −1 where unlabeled. It is called on the training rows, and on them and the rows to predict
         together, so that it must not compute statistics of X (standardise in a Pipeline). Pickling needs a function of a
         module. By default `logistic_regression`, whose prior is Normal(0, 2.5) for up to 25 features and narrower for more.
-    criterion, approximation, expansion, labels, rounds, batch_size, stop, class_balance, pseudo_weight
-        As in `BPLS.self_train`; `rounds=0` is the supervised model.
+    criterion : str, Criterion or FitCriterion, default "ppp"
+        What a candidate is scored by: "ppp", "ibpls", "ubpls", "marginal_likelihood", "reference", "likelihood", "probability",
+        "variance", "predictive", "entropy", "bald" or "random", or one of your own.
+    approximation : {"auto", "laplace", "ep", "vi"}, default "auto"
+        Of the integrals in "ppp", "marginal_likelihood" and "predictive": Laplace's method, expectation propagation or
+        variational inference. "auto" takes what suits the model; `BPLS.score` says which.
+    expansion : {"map", "mle"}, default "map"
+        Whether the point of expansion maximises the prior too; "mle" is the paper's, for "ppp" and "ibpls".
+    labels : {"predicted", "all", "expected", "sampled"} or LabelRule, default "predicted"
+        Which labels of a candidate compete: the predicted one, or as in `BPLS.score`.
+    rounds : int, optional
+        How many rounds of scoring and adding, 0 or more. None, the default, goes on until every row has a label or `stop` ends
+        the run; 0 is the supervised model.
+    batch_size : int, default 1
+        How many rows a round adds. Runs over hundreds of rows or features are faster by larger ones.
+    stop : callable or list of callables, optional
+        Rules that end a run before its rounds are done: `NoGain()`, `EvidenceDrop()`, `Threshold(...)`, or one of your own.
+    class_balance : "labeled" or mapping of class to share, optional
+        Shares of the classes that are forced on the pseudo-labels.
+    pseudo_weight : float or callable, default 1
+        Weight of a pseudo-labeled row beside 1 of a labeled row, above 0, or a function of the score that it was chosen by.
     safe : bool, default False
         Whether the run is used only where labeled rows that are set aside prove it better than the supervised model, which is
         used otherwise (`BPLS.choose`); `run_.attrs["choice_verdict"]` says why.
     predictor : {"map", "laplace"}, default "map"
-        Class probabilities at the mode, or averaged over the Laplace approximation there.
+        Class probabilities at the mode, or averaged over the Laplace approximation there. Averages are less sure: they help
+        where the mode is too sure of itself, and do harm where it is not sure enough.
     random_seed : int or numpy Generator, optional
         For `criterion="random"`, and the folds of `safe`.
     progressbar : bool, default False
@@ -191,6 +240,7 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array_like, shape (rows, features)
+            Dense numbers, none of them missing. The default model wants features on one scale, as of a StandardScaler.
         y : array_like, shape (rows,)
             Labels: numbers, strings or booleans. −1, None, NaN and `pd.NA` mark unlabeled rows, also where the labels are
             −1 and +1: write 0 and 1 for those.
@@ -219,8 +269,16 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
                 "that encode labels (Voting, Stacking, Bagging, OneVsRest, OneVsOne) make a class of -1: give them a "
                 "FrozenEstimator of a fitted BPLSClassifier, and labeled rows alone."
             )
+        if self.build_model is None:
+            self._warn_of_scales(X)
         self._fit_X, self._fit_codes = X, codes
         pls = self._declare(X, codes)
+        if not known.all() and self._labels_all:
+            warn(
+                f"rounds=None labels all {(~known).sum()} unlabeled rows, which tells a model of y given X nothing and often "
+                "does harm. Start with rounds=0, the supervised model, or with safe=True, which keeps it unless labeled rows "
+                "prove the run better."
+            )
         self.run_ = pls.self_train(
             self.criterion,
             approximation=self.approximation,
@@ -312,13 +370,45 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
     def _tables(self) -> RunTables:
         return read_tables(self.run_)
 
+    @property
+    def _labels_all(self) -> bool:
+        """Whether nothing ends a run before the pool is empty, nor proves it."""
+        return self.rounds is None and not self.stop and not self.safe
+
+    def _warn_of_scales(self, X: np.ndarray) -> None:
+        """Where the default prior, which is one for all features, meets some that vary far more than others."""
+        varying = np.flatnonzero(np.ptp(X, axis=0) > 0)
+        spreads = X[:, varying].std(axis=0)
+        if not varying.size or spreads.max() <= _ONE_SCALE * spreads.min():
+            return
+        names = getattr(self, "feature_names_in_", np.arange(X.shape[1]))
+        most, least = (names[varying[position]] for position in (spreads.argmax(), spreads.argmin()))
+        warn(
+            f"Feature {most} varies more than {_ONE_SCALE} times as much as feature {least}, and the default prior is the same "
+            "for all. Put a StandardScaler before the classifier, in a Pipeline."
+        )
+
     def _declare(self, X: np.ndarray, codes: np.ndarray) -> BPLS:
+        if self.build_model is not None and (not callable(self.build_model) or hasattr(self.build_model, "fit")):
+            kind = self.build_model if isinstance(self.build_model, type) else type(self.build_model)
+            raise ModelError(
+                f"build_model= is a {kind.__name__}. Give a function build_model(X, codes) that returns a "
+                "pymc.Model; scikit-learn's SelfTrainingClassifier is what self-trains an estimator."
+            )
         if callable(self.predictor):
             raise CriterionError('predictor= is a callable, which cannot know rows of another table. Use "map" or "laplace".')
+        if self.predictor not in _PREDICTORS:
+            raise CriterionError(f'predictor="{self.predictor}" is unknown. Use "map" or "laplace".')
         model = (self.build_model or logistic_regression)(X, codes)
         if not isinstance(model, pm.Model):
             raise ModelError(f"build_model returned a {type(model).__name__}. Return the pymc.Model.")
-        pls = BPLS(model, classes=self.classes_, predictor=self.predictor)
+        try:
+            pls = BPLS(model, classes=self.classes_, predictor=self.predictor)
+        except ClassCountError as error:
+            raise LabelError(
+                f"y has {len(self.classes_)} classes, and the model of build_model declares {error.n_declared}. "
+                "Declare one for each: pm.Bernoulli has two, pm.Categorical as many as its probabilities."
+            ) from None
         if pls.scorer.problem.density.joint is not None:
             raise ModelError(NO_ROW)
         return pls

@@ -28,8 +28,11 @@ def read_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
             raise LabelError(
                 f"y has {strange.size} continuous or infinite values, the first is {strange[0]}. Give each row a class, or -1."
             )
-    if labels.dtype.kind == "U" and (labels == str(UNLABELED)).any():
-        raise LabelError('y holds strings "-1", as NumPy makes of ["a", -1]. Use dtype=object, or None for unlabeled rows.')
+    if any(isinstance(label, str) and label == str(UNLABELED) for label in labels):
+        raise LabelError(
+            'y holds strings "-1", as NumPy makes of ["a", -1] and astype(str) of -1. '
+            "Use dtype=object, or None for unlabeled rows."
+        )
     known[known] = labels[known] != UNLABELED
     return labels, known
 
