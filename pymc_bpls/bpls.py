@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import xarray as xr
 from pymc.model.core import modelcontext
@@ -25,7 +26,7 @@ from pymc_bpls.lazy.containers import is_lazy
 from pymc_bpls.lazy.pool import LazyPool
 from pymc_bpls.lazy.sums import PoolSums
 from pymc_bpls.model.data.index import is_list_of_rows
-from pymc_bpls.model.data.table import check_classes
+from pymc_bpls.model.data.table import by_container, check_classes, refuse_frame
 from pymc_bpls.model.prior_sets import Variant
 from pymc_bpls.model.problem import declare
 from pymc_bpls.montecarlo.other_modes import NOT_LOOKED_FOR, Search, find_modes
@@ -42,7 +43,7 @@ from pymc_bpls.text.summary import Summary
 from pymc_bpls.trained.result import read_trained
 from pymc_bpls.trained.sample import Sampling, sample_final
 
-_PREDICTORS = ("map", "laplace")
+_PREDICTORS = ("map", "auto", "ep", "vi", "laplace")
 
 
 class BPLS(PseudoLabelSelector):
@@ -58,8 +59,9 @@ class BPLS(PseudoLabelSelector):
         since Bambi wants a valid label everywhere.
     target : str or variable, optional
         The observed variable that holds the labels, needed where there are several; the others stay part of the density.
-    pool : mapping of str to array_like, or a lazy pool, optional
-        New, unlabeled rows for each `pm.Data` container with a value a row, for a model declared on labeled rows only.
+    pool : mapping of str to array_like, DataFrame, or a lazy pool, optional
+        New, unlabeled rows for each `pm.Data` container with a value a row, for a model declared on labeled rows only; a
+        DataFrame has a column of each one's name.
         Columns of a DataFrame, and dims and coordinates of a DataArray, are matched by name where the model's coords and dims
         name them; rows are matched by position.
         Or a pool that is read by partitions, whose containers are Dask's arrays or frames, or variables of a lazily opened
@@ -73,9 +75,11 @@ class BPLS(PseudoLabelSelector):
     index : pandas.Index or array_like, optional
         The user's index of the rows, of any kind, by default from the model's coords and the pool's frame. Results have it as
         a coordinate of its name (`index_` before a name that results use themselves); `read_index` has it back as it was.
-    predictor : {"map", "laplace"} or callable, default "map"
-        Gives pseudo-labels: class probabilities at the mode, averaged over the Laplace approximation, or
-        `predictor(positions)`, an array of shape (rows, classes).
+    predictor : {"map", "auto", "ep", "vi", "laplace"} or callable, default "map"
+        Gives pseudo-labels, and what `predict_proba` says by default: class probabilities at the mode; averaged over an
+        approximation of the posterior given D, that of the name or with "auto" the one that `score` takes by itself; or
+        `predictor(positions)`, an array of shape (rows, classes). In a hierarchy, whose mode can be far from the posterior,
+        take "auto". It costs a fit for each D.
     initvals : mapping, optional
         Where to start looking for the mode, by variable.
 
@@ -117,7 +121,7 @@ class BPLS(PseudoLabelSelector):
         model: Any = None,
         *,
         target: Any = None,
-        pool: Mapping[str, Any] | None = None,
+        pool: Mapping[str, Any] | pd.DataFrame | None = None,
         unlabeled: Any = -1,
         classes: Any = None,
         index: Any = None,
@@ -125,7 +129,7 @@ class BPLS(PseudoLabelSelector):
         initvals: Mapping[str, Any] | None = None,
     ) -> None:
         if not callable(predictor) and predictor not in _PREDICTORS:
-            raise CriterionError(f'predictor="{predictor}" is unknown. Use "map", "laplace" or a callable.')
+            raise CriterionError(f'predictor="{predictor}" is unknown. Use "map", "auto", "ep", "vi", "laplace" or a callable.')
         variant = model if isinstance(model, Variant) else None
         model = model if variant is None else variant.model
         bambi = from_bambi(model, unlabeled, classes, index) if is_bambi(model) else None
@@ -134,10 +138,13 @@ class BPLS(PseudoLabelSelector):
             target = bambi.target if target is None else target
             classes = bambi.classes if classes is None else classes
             index = bambi.index
+        model = _find_model(model)
+        rows: Any = by_container(pool, model)
+        refuse_frame(rows, model)
         problem = declare(
-            _find_model(model),
+            model,
             target=target,
-            pool=None if is_lazy(pool) else pool,
+            pool=None if is_lazy(rows) else rows,
             unlabeled=unlabeled,
             classes=classes,
             index=index,
@@ -145,8 +152,8 @@ class BPLS(PseudoLabelSelector):
             variant=variant,
         )
         self._problem = problem if bambi is None else bambi.restate(problem)
-        if is_lazy(pool):
-            self._lazy = LazyPool.of(pool, self._problem)
+        if is_lazy(rows):
+            self._lazy = LazyPool.of(rows, self._problem)
             self._problem = replace(self._problem, table=self._lazy.table)
         density, name = self._problem.density, self._problem.name
         engine = Engine(density, Compiler(), conditional=self._problem.class_conditional)
@@ -155,7 +162,7 @@ class BPLS(PseudoLabelSelector):
         self._search: Search | None = None
         self._warn(unlabeled, pool)
 
-    def _warn(self, unlabeled: Any, pool: Mapping[str, Any] | None) -> None:
+    def _warn(self, unlabeled: Any, pool: Any) -> None:
         """Say what a user may not have meant: no candidate, classes without a labeled row, labels that are not used."""
         hidden = self._problem.hidden
         if hidden and is_list_of_rows(unlabeled):

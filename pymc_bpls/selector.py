@@ -31,7 +31,7 @@ from pymc_bpls.lazy.pool import LazyPool
 from pymc_bpls.lazy.scoring import scores_of_pool
 from pymc_bpls.lazy.trained import class_probabilities_over, label_table_over
 from pymc_bpls.model.data.labels import UNLABELED
-from pymc_bpls.model.data.table import Labeled
+from pymc_bpls.model.data.table import Labeled, by_container
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.montecarlo.references import find_method
 from pymc_bpls.rules.label_rules import LabelRule, find_rule
@@ -112,9 +112,9 @@ class PseudoLabelSelector(ABC):
         Parameters
         ----------
         rows : array_like or mapping, optional
-            Row positions, a mask, or names of the index (a pandas Index always is names); all rows by default. A mapping as for
-            `pool` gives new rows of the model's `pm.Data`. Of a lazy pool rows are fetched by their positions, those of
-            `candidate` in scores; the declared rows by default.
+            Row positions, a mask, or names of the index (a pandas Index always is names); all rows by default. A mapping or a
+            DataFrame as for `pool` gives new rows of the model's `pm.Data`. Of a lazy pool rows are fetched by their positions,
+            those of `candidate` in scores; the declared rows by default.
         result : optional
             What was trained: what `self_train`, `resume`, `sample` or `marginalize` returned, read back from a file too; of
             replicates, the mean over all. By default the labeled rows alone.
@@ -148,6 +148,7 @@ class PseudoLabelSelector(ABC):
         >>> pls.predict_proba({"x": [0.5, -4.0]}, result=run).sel({"class": 1}).values.round(2)
         array([0.63, 0.01])
         """
+        rows = by_container(rows, self._problem.model)
         with working("probabilities", False):
             if self._lazy is not None:
                 return class_probabilities_over(self._lazy, self._scorer, read_trained(result, self._problem), rows, by)

@@ -25,6 +25,7 @@ from pymc_bpls.choosing.evidence import Judged, judge, of_units
 from pymc_bpls.choosing.folds import NoFolds, Units, cross_fitting, deal_groups, deal_rows, one_after_the_other
 from pymc_bpls.choosing.losses import LOSSES
 from pymc_bpls.choosing.pipelines import ByUser, Pipeline
+from pymc_bpls.choosing.sentences import say_predictions
 from pymc_bpls.choosing.simultaneous import quantile_of_largest
 
 QUIET = {"progressbar": False}
@@ -289,6 +290,30 @@ def test_the_table_is_made_of_the_losses(choice):
     assert choice.verdict.startswith("Use the supervised model: 12 labels prove no other pipeline better.")
     assert "To see a difference of 0.01 nats of log loss it would take" in choice.verdict
     assert "probability" in str(choice) and "<table" in choice._repr_html_()
+    assert choice.predicted == 'Pipelines predict at the mode; predictor="auto" of BPLS averages over the posterior instead.'
+    assert choice.predicted in str(choice)
+
+
+def test_each_way_to_predict_is_said(small):
+    averaged = bpls.BPLS(small.problem.model, predictor="ep")
+    ways = {
+        "a": bpls.Train(),
+        "b": bpls.Train(scorer=averaged),
+        "c": bpls.Marginalize(),
+        "d": ByUser(lambda labels, seed: None),
+    }
+    assert say_predictions({name: way.how_it_predicts(small) for name, way in ways.items()}).startswith(
+        'Pipelines predict at the mode (a); averaged over the posterior by "ep" (b); averaged over draws (c); by a function of '
+        "your own (d); predictor="
+    )
+
+
+def test_a_choice_is_saved_by_its_parts(choice, tmp_path):
+    with pytest.raises(
+        bpls.CriterionError, match=r"A Choice is no table.*\.result, \.losses by save; \.table by to_csv; \.verdict"
+    ):
+        bpls.save(choice, tmp_path / "choice.nc")
+    bpls.save(choice.result, tmp_path / "choice.nc")
 
 
 def test_the_result_is_that_of_the_method_itself(small, choice):

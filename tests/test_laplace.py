@@ -138,7 +138,7 @@ def test_the_fit_prints_its_evidence_and_carries_names(gaussian):
     fit = gaussian[0].fit()
     assert fit.converged
     assert fit.unconstrained["parameter"].to_numpy().tolist() == ["b[0]", "b[1]"]
-    assert f"log evidence {fit.log_evidence:.3f}" in str(fit)
+    assert f"log evidence {fit.log_evidence:.3f} by Laplace's method" in str(fit)
     hessian = fit.hessian.to_numpy()
     scale = 1 / np.sqrt(np.diag(hessian))
     np.testing.assert_allclose(fit.diagnostics["condition"], np.linalg.cond(hessian * np.outer(scale, scale)), rtol=1e-9)

@@ -255,3 +255,20 @@ def test_a_run_with_a_row_that_was_exchanged_is_refused(small, group, row):
     run[group] = xr.DataTree(dataset.assign({row: (dataset[row].dims, rows)}))
     with pytest.raises(CriterionError, match=r"other pseudo-labeled rows in /labeled than in /history, or a row twice"):
         small.resume(run, rounds=1, **QUIET)
+
+
+def test_a_run_of_another_table_or_model_says_what_differs(small, table):
+    X, y, truth = table
+    run = small.self_train("probability", rounds=1, progressbar=False)
+    labeled = np.where(np.arange(26) == 15, truth, y)
+    moved = X + 0.1 * (np.arange(26) == 20)[:, None]
+    others = {
+        r"its labels \(of row 15\), candidates differ.*New labels are taken in": logistic(X, labeled),
+        r"its priors differ\.": logistic(X, y, scale=1.0),
+        r"its data differ\.": logistic(moved, y),
+    }
+    for said, model in others.items():
+        with pytest.raises(CriterionError, match=said):
+            bpls.BPLS(model).resume(run, progressbar=False)
+    with pytest.raises(CriterionError, match=r"is no run of this table and model\. Give what self_train"):
+        small.resume(xr.DataTree())

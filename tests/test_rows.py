@@ -255,6 +255,27 @@ def test_a_pool_that_does_not_fit_is_refused_by_name(table, frame, pool, message
         bpls.BPLS(model, pool=pool(frame))
 
 
+def test_a_frame_with_a_column_for_each_container_is_a_pool_and_new_rows():
+    x, group = np.linspace(-2, 2, N), np.arange(N) % 3
+    with pm.Model() as model:
+        effect = pm.Normal("effect", 0, 1, shape=3)
+        logit = pm.Normal("slope", 0, 1) * pm.Data("x", x) + effect[pm.Data("group", group)]
+        pm.Bernoulli("label", logit_p=logit, observed=(x > 0).astype(int))
+    pool = pd.DataFrame({"x": [0.5, -1.0], "group": [2, 0]}, index=["p", "q"])
+    pls = bpls.BPLS(model, pool=pool)
+    assert pls.problem.table.index[N:].tolist() == ["p", "q"]
+    xr.testing.assert_identical(pls.predict_proba(pool), pls.predict_proba(dict(pool.items())))
+    np.testing.assert_allclose(pls.predict_proba(pool), pls.predict_proba([N, N + 1]), **SAME)
+    tested = pls.self_train(rounds=0, test=(pool, [1, 0]), progressbar=False)
+    assert tested["test"]["index"].values.tolist() == ["p", "q"]
+    with pytest.raises(RowError, match=r"pool= is a DataFrame without a column for the model's data containers \("):
+        bpls.BPLS(model, pool=pool.rename(columns=str.upper))
+    with pytest.raises(RowError, match='pool= names "id", and'):
+        bpls.BPLS(model, pool=pool.assign(id=0))
+    with pytest.raises(RowError, match=r'pool\["group"\] holds values of type .*: texts by pd.Categorical\('):
+        bpls.BPLS(model, pool=pool.assign(group=["a", "b"]).astype({"group": object}))
+
+
 def test_a_pool_for_data_outside_containers_is_refused(table):
     X, y, _ = table
     with pm.Model() as model:

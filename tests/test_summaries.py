@@ -35,6 +35,12 @@ def test_a_model_says_its_rows_classes_and_variables(small, table):
     assert "Every row is labeled or a candidate." in html
 
 
+def test_a_model_says_which_code_is_which_class(table):
+    X, y, _ = table
+    pls = bpls.BPLS(reference.logistic(X, y), classes=["stable", "relapse"])
+    assert "2 classes (0 = stable, 1 = relapse), 2 unconstrained" in repr(pls)
+
+
 def test_a_fit_shows_modes_and_standard_deviations(small, table):
     X, y, _ = table
     fit = LogisticRegression(C=2.5**2, fit_intercept=False, tol=1e-12, max_iter=10_000).fit(X[:12], y[:12])
@@ -186,7 +192,7 @@ def test_a_close_choice_is_said_to_be_one(small, run):
     by_ppp = small.self_train(rounds=3, approximation="ep", progressbar=False)
     gaps, said = by_ppp["history"]["gap"].to_numpy(), str(bpls.summary(by_ppp))
     close = (gaps < 0.1).sum()
-    assert close and f"{close} of {len(gaps)} choices were less than 0.1 ahead, which may be less than scores are off" in said
+    assert close and f"{close} of {len(gaps)} choices were less than 0.1 ahead, a fixed rule where no error is known" in said
     assert "which may be less" not in str(bpls.summary(small.score("probability")))
     assert "less than scores are off: audit measures that." in str(bpls.summary(small.score(approximation="ep")))
     assert "less than scores are off" in str(bpls.summary(small.score("marginal_likelihood", approximation="laplace")))

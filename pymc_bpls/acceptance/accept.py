@@ -10,7 +10,14 @@ import xarray as xr
 from pymc_bpls.acceptance.conformal import conformal_p_values, step_up
 from pymc_bpls.acceptance.coverage import NEAREST, Coverage, find_coverage, nearness
 from pymc_bpls.acceptance.predictions import Predictions, by_split, leave_one_out
-from pymc_bpls.acceptance.sentences import Hypotheses, say_calibration, say_coverage, say_guarantee, say_verdict
+from pymc_bpls.acceptance.sentences import (
+    Hypotheses,
+    say_approximation,
+    say_calibration,
+    say_coverage,
+    say_guarantee,
+    say_verdict,
+)
 from pymc_bpls.errors import RowError, warn
 from pymc_bpls.scoring.one_model import ModelScorer
 
@@ -37,13 +44,14 @@ def accept(scorer: ModelScorer, alpha: float, by: str, *, per_class: bool, rng: 
     tests = _test(predicted, covered, alpha, problem.classes.names if per_class else None)
     codes, confidence = predicted.of_candidates.argmax(axis=1), predicted.of_candidates.max(axis=1)
     of_known, right = predicted.of_known.max(axis=1), predicted.right
+    by_what = say_approximation(predicted.approximation, in_hierarchy=bool(problem.hierarchy))
     counts = [each.n_calibration for each in tests.bounds]
     attrs: dict[str, Any] = {
         "alpha": float(alpha),
         "by": by,
         "per_class": int(per_class),
         "approximation": predicted.approximation,
-        "verdict": say_verdict(tests.bounds, len(candidates), alpha, coverage),
+        "verdict": f"{say_verdict(tests.bounds, len(candidates), alpha, coverage)} {by_what}",
         "guarantee": say_guarantee(by, coverage, per_class=per_class),
         "n_calibration": counts if per_class else counts[0],
         "calibration": say_calibration(of_known, right),

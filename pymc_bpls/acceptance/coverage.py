@@ -27,11 +27,12 @@ NEAREST = "the distance to the nearest of them"
 
 @dataclass(frozen=True)
 class Coverage:
-    """Which candidates (m,) are covered: all of them, unless more are untypical than chance admits (`p_value`)."""
+    """Which candidates (m,) are covered: all of them, unless more are untypical than chance admits (`p_value` below `size`)."""
 
     covered: np.ndarray
     p_value: float
     judged_by: str
+    size: float = _SIZE
 
     @property
     def share(self) -> float:
@@ -54,7 +55,7 @@ def find_coverage(of_labeled: np.ndarray, of_candidates: np.ndarray, judged_by: 
     k = max(1, int(_RARE * (n + 1)))
     outside = of_candidates < np.sort(of_labeled)[k - 1]
     p_value = float(betabinom.sf(outside.sum() - 1, m, k, n + 1 - k))
-    return Coverage(~outside if p_value < size else np.ones(m, dtype=bool), p_value, judged_by)
+    return Coverage(~outside if p_value < size else np.ones(m, dtype=bool), p_value, judged_by, size)
 
 
 def nearness(problem: Problem, labeled: np.ndarray, candidates: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:

@@ -9,6 +9,7 @@ from math import ceil
 import numpy as np
 
 from pymc_bpls.acceptance.coverage import Coverage
+from pymc_bpls.approximations.automatic import EP
 from pymc_bpls.text.numbers import percent
 
 
@@ -68,7 +69,7 @@ def say_coverage(coverage: Coverage) -> str:
     count = int((~coverage.covered).sum())
     return (
         f"{count} of {len(coverage.covered)} candidates ({percent(coverage.share)}) have features that the labeled rows do not "
-        f"cover (by {coverage.judged_by}), as rows of a class that no label has: look at them first."
+        f"cover (by {coverage.judged_by}), as rows of a class that no label has. {_say_chance(coverage)} Look at them first."
     )
 
 
@@ -78,9 +79,23 @@ def say_strangers(coverage: Coverage, first: str, n: int) -> str:
     of_all = "" if judged == n else f" that were looked at, of {n:,},"
     return (
         f"{(~coverage.covered).sum()} of {judged} candidates{of_all} ({percent(coverage.share)}, the first: {first}) have "
-        "features that the labeled rows do not cover, as rows of a class that no label has. They would get pseudo-labels all "
-        "the same: look at them first, or leave them out."
+        f"features that the labeled rows do not cover, as rows of a class that no label has. {_say_chance(coverage)} "
+        "They would get pseudo-labels all the same: look at them first, or leave them out."
     )
+
+
+def _say_chance(coverage: Coverage) -> str:
+    """How often chance alone brings the alarm."""
+    pools = f"{1 / coverage.size:,.0f} pools"
+    return f"Exchangeable rows look so in 1 of {pools} at most (here p = {coverage.p_value:.1g})."
+
+
+def say_approximation(approximation: str, *, in_hierarchy: bool) -> str:
+    """What predicted the candidates and the labeled rows."""
+    if approximation == EP:
+        return "Pseudo-labels and confidences are averages over EP's approximation of the posterior."
+    far = ", which can be far from the posterior in a hierarchy: the bound holds all the same, and fewer may be accepted"
+    return f"Pseudo-labels and confidences are averages over Laplace's Gaussian at the mode{far if in_hierarchy else ''}."
 
 
 def say_guarantee(by: str, coverage: Coverage | None, *, per_class: bool) -> str:

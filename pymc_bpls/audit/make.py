@@ -13,7 +13,14 @@ from pymc_bpls.audit.agreement import DESCRIPTIONS, PairScores, agreement, corre
 from pymc_bpls.audit.bench import Bench
 from pymc_bpls.audit.forms import Form
 from pymc_bpls.audit.report import Audit
-from pymc_bpls.audit.sentences import say_criterion, say_diagnostic, say_nothing_compared, say_simplified, say_verdict
+from pymc_bpls.audit.sentences import (
+    say_criterion,
+    say_diagnostic,
+    say_labels,
+    say_nothing_compared,
+    say_simplified,
+    say_verdict,
+)
 from pymc_bpls.audit.truth import Truth, labels_of, read_exact
 from pymc_bpls.errors import ApproximationError, BPLSError, BPLSWarning, ModeError
 from pymc_bpls.model.data.storing import as_tree
@@ -21,6 +28,8 @@ from pymc_bpls.montecarlo.references import find_method
 from pymc_bpls.rules.label_rules import LabelRule, find_rule
 from pymc_bpls.rules.ranking import best_first, kendall, ranks
 from pymc_bpls.scoring.exact import exact_tree, find_exact
+from pymc_bpls.scoring.fitted import ModelFit
+from pymc_bpls.scoring.one_model import ModelScorer
 from pymc_bpls.scoring.scorer import Scorer, label_options
 from pymc_bpls.text.progress import stage
 
@@ -82,13 +91,23 @@ def make_audit(bench: Bench, forms: Sequence[Form]) -> Audit:
     return _audit(
         bench.top,
         reasons,
-        verdict,
+        verdict + ("" if reasons else _say_labels(bench)),
         _candidates(bench, scores, flags, class_sum_error),
         compared,
         _simplified(scores, truth),
         _diagnostics(bench, scores, class_sum_error),
         refused,
     )
+
+
+def _say_labels(bench: Bench) -> str:
+    """Of pseudo-labels whose probability is the value: that of one class a candidate, p(ŷ | x, θ)."""
+    scorer, combined = bench.scorer, bench.codes.ndim == 2 or bench.options.weigh is not None
+    if combined or not isinstance(scorer, ModelScorer) or not isinstance(bench.fit, ModelFit):
+        return ""
+    if scorer.problem.class_conditional and not bench.fit.engine.conditional:  # values are of p(x, y | θ)
+        return ""
+    return say_labels(bench.truth.n_below(1 / len(scorer.problem.classes)), len(bench.codes), scorer.predictor)
 
 
 def _audit_of_nothing(bench: Bench, reasons: list[str], refused: dict[str, str]) -> Audit:

@@ -10,10 +10,13 @@ import xarray as xr
 
 from pymc_bpls.audit.uses import say_uses
 from pymc_bpls.rules.ranking import TIED
+from pymc_bpls.scoring.one_model import MAP
 from pymc_bpls.text.numbers import percent, plus_minus, with_interval
 
 #: Of the flagged: above it a reference is not called reliable, and the verdict says what it can tell.
 _MOST_FLAGGED = 0.5
+#: Up to this share of pseudo-labels may have a class that exact values prefer, and nothing is said.
+_FEW_LABELS = 0.05
 #: What values that a user gives are called.
 GIVEN = "values given by the user"
 #: The column of a table that leaves out flagged candidates.
@@ -102,6 +105,18 @@ def _say_flags(flags: Sequence[Sequence[str]], unit: str, n_doubtful: int) -> st
     counts = "; ".join(f"{notes.count(note)}: {note}" for note in dict.fromkeys(notes))
     apart = "" if not n_doubtful else f" The {n_doubtful} whose exact value is doubtful count against no criterion here."
     return f" {sum(bool(of_pair) for of_pair in flags)} of {len(flags)} {unit} are flagged ({counts}).{apart}"
+
+
+def say_labels(n_other: int, n: int, predictor: Any) -> str:
+    """How many of n pseudo-labels are no classes that exact values prefer, and what predicts or scores others."""
+    if n_other <= _FEW_LABELS * n:
+        return ""
+    mode = '; at the mode they are predicted so, and predictor="auto" of BPLS averages over the posterior instead'
+    return (
+        f" Another class has a larger exact log PPP than the pseudo-label of {n_other} of {n} candidates "
+        f"({percent(n_other / n)}), which criteria are compared on all the same{mode if predictor == MAP else ''}. "
+        'labels="all" scores every class.'
+    )
 
 
 def say_columns(columns: Sequence[str], top: int) -> str:

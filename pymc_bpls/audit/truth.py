@@ -55,6 +55,8 @@ class Truth:
         Why none is.
     source : str
         Where the values are from, in words.
+    log_predictive : ndarray or None
+        log E[p(ŷ | x, θ)] by p_2, where it is known apart from the constant that makes it log PPP.
     """
 
     value: np.ndarray
@@ -67,6 +69,7 @@ class Truth:
     reached: np.ndarray
     reasons: tuple[str, ...]
     source: str
+    log_predictive: np.ndarray | None = None
 
     @property
     def known(self) -> bool:
@@ -130,6 +133,12 @@ class Truth:
         if self.known:
             return (self.value[pairs] >= self.value[self.best] - TIED).astype(float)
         return np.mean([values[pairs] >= np.nanmax(values) - TIED for values in self.replicates(n, rng)], axis=0)
+
+    def n_below(self, probability: float) -> int:
+        """How many pairs have an exact E[p(ŷ | x, θ)] below this, by more than twice their Monte Carlo error."""
+        if self.log_predictive is None:
+            return 0
+        return int((self.reached & (self.log_predictive + _TOLD_APART * self.error < np.log(probability))).sum())
 
     def told_apart(self) -> float:
         """The share of differences between two pairs that exceed twice their Monte Carlo error, over at most 300 pairs."""
@@ -230,7 +239,7 @@ def from_dataset(
         codes = _codes(problem, exact["pseudo_label"].to_numpy())
     else:
         raise CriterionError('exact= holds no "pseudo_label". Say which class of each candidate its values are of.')
-    keys = (name, "mcse", "log_predictive_mcse", "ess", "pareto_k")
+    keys = (name, "log_predictive", "mcse", "log_predictive_mcse", "ess", "pareto_k")
     flat = {key: exact[key].to_numpy().ravel() for key in keys if key in exact}
     truth = known_values(
         flat[name], flat.get("log_predictive_mcse", flat.get("mcse")), absolute=name == "log_ppp", finite=finite
@@ -238,7 +247,16 @@ def from_dataset(
     reached = ~(flat["pareto_k"] > GOOD_K) if "pareto_k" in flat else truth.reached
     if not reached.any():  # no value is better than another: what is compared is this reference, which says that it is bad
         reached = truth.reached
-    return replace(truth, absolute_error=flat.get("mcse", truth.error), doubts=_doubts(flat), reached=reached), codes
+    return (
+        replace(
+            truth,
+            absolute_error=flat.get("mcse", truth.error),
+            doubts=_doubts(flat),
+            reached=reached,
+            log_predictive=flat.get("log_predictive"),
+        ),
+        codes,
+    )
 
 
 def _codes(problem: Problem, labels: np.ndarray) -> np.ndarray:

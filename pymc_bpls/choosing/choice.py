@@ -39,6 +39,8 @@ class Choice:
     guarantee, alpha, loss
         As they were asked for; `threshold` is what the proof has to pass: 0 for a bound, the number of pipelines over α for an
         e-value.
+    predicted : str
+        How class probabilities of each pipeline come about.
 
     See Also
     --------
@@ -57,6 +59,7 @@ class Choice:
     alpha: float
     threshold: float
     notes: Sequence[str] = ()
+    predicted: str = ""
 
     @property
     def noted(self) -> Any:
@@ -70,7 +73,8 @@ class Choice:
     @property
     def _summary(self) -> Summary:
         columns = [say_columns(self.guarantee, self.threshold, self.alpha)] if len(self.table) > 1 else []
-        return Summary([self.verdict, *columns, *self.notes], self.table.map(_number))
+        told = [self.predicted] if self.predicted else []
+        return Summary([self.verdict, *columns, *told, *self.notes], self.table.map(_number))
 
     def __str__(self) -> str:
         return str(self._summary)

@@ -17,7 +17,7 @@ from pymc_bpls.choosing.evidence import BETTING, BOUND, Evidence, Judged, judge,
 from pymc_bpls.choosing.folds import Fold, NoFolds, Units, cross_fitting, one_after_the_other, read_groups
 from pymc_bpls.choosing.losses import Loss, find_loss
 from pymc_bpls.choosing.pipelines import SUPERVISED, Learner, Pipeline, PipelineFailure, Train
-from pymc_bpls.choosing.sentences import say_choice, say_infinite, say_interrupted, say_refused, say_undealt
+from pymc_bpls.choosing.sentences import say_choice, say_infinite, say_interrupted, say_predictions, say_refused, say_undealt
 from pymc_bpls.compute.executors import Executor
 from pymc_bpls.compute.threads import IN_TURN, side_by_side
 from pymc_bpls.errors import ApproximationError, CriterionError, LabelError, ModeError, RowError
@@ -211,6 +211,7 @@ def _fitted(
         alpha=trial.alpha,
         threshold=0.0 if trial.guarantee == BOUND else others / trial.alpha,
         notes=found.notes,
+        predicted=say_predictions({each: pipelines[each].how_it_predicts(learner) for each in pipelines}),
     )
 
 

@@ -50,6 +50,10 @@ class Pipeline(ABC):
     def fit(self, learner: Any, random_seed: Any, **told: Any) -> Any:
         """What comes of the learner's labels and pool; `told` are arguments of the final fit: `test`, `progressbar`."""
 
+    def how_it_predicts(self, learner: Any) -> str:
+        """How its class probabilities come about, in words."""
+        return "in a way of its own"
+
     def predict(self, learner: Any, result: Any, rows: np.ndarray) -> np.ndarray:
         """Class probabilities (rows, K) of rows by position."""
         return learner.predict_proba(rows, result=result).to_numpy()
@@ -102,6 +106,10 @@ class Train(_OfModel):
         """The run."""
         return learner.self_train(self.first, random_seed=random_seed, **{**self.how, **told})
 
+    def how_it_predicts(self, learner: Any) -> str:
+        """As the model's predictor does."""
+        return (self.scorer or learner).scorer.how_it_predicts
+
 
 class Marginalize(_OfModel):
     """The posterior with the pool's labels integrated out, as a pipeline for `choose`.
@@ -134,6 +142,10 @@ class Marginalize(_OfModel):
             raise ModelError(f"A {type(learner).__name__} integrates no labels out. Use one BPLS, or leave Marginalize out.")
         told = {name: value for name, value in told.items() if name != "other_modes"}
         return learner.marginalize(self.first, random_seed=random_seed, **{**self.how, **told})
+
+    def how_it_predicts(self, learner: Any) -> str:
+        """By the posterior's draws."""
+        return "averaged over draws"
 
 
 class ByUser(Pipeline):
@@ -174,6 +186,10 @@ class ByUser(Pipeline):
             )
         coords = {"row": np.arange(len(labels)), **table.names.coords("row", np.arange(len(labels))), "class": names}
         return xr.DataArray(p, dims=("row", "class"), coords=coords)
+
+    def how_it_predicts(self, learner: Any) -> str:
+        """By the function."""
+        return "by a function of your own"
 
     def predict(self, learner: Any, result: Any, rows: np.ndarray) -> np.ndarray:
         """Of its probabilities those of some rows."""

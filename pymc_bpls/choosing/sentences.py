@@ -9,6 +9,7 @@ import numpy as np
 from pymc_bpls.choosing import bound
 from pymc_bpls.choosing.evidence import BETTING, Evidence
 from pymc_bpls.choosing.losses import Loss
+from pymc_bpls.scoring.one_model import AT_THE_MODE
 from pymc_bpls.text.numbers import percent
 
 #: What a loss is called; a function goes by its own name.
@@ -51,6 +52,16 @@ def say_columns(guarantee: str, threshold: float, alpha: float) -> str:
         else f"bound, what the difference exceeds with confidence {percent(1 - alpha)}: above 0 it is a proof"
     )
     return f"The columns: difference, the supervised model's loss less the pipeline's; {proof}."
+
+
+def say_predictions(how: Mapping[str, str]) -> str:
+    """How each pipeline was predicted, and where runs are predicted at the mode what averages instead."""
+    ways: dict[str, list[str]] = {}
+    for name, words in how.items():
+        ways.setdefault(words, []).append(name)
+    said = "; ".join(f"{words} ({', '.join(names)})" if len(ways) > 1 else words for words, names in ways.items())
+    cure = '; predictor="auto" of BPLS averages over the posterior instead.' if AT_THE_MODE in ways else "."
+    return f"Pipelines predict {said}{cure}"
 
 
 def say_undealt(reason: str) -> str:

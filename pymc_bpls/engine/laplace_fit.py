@@ -32,7 +32,8 @@ class LaplaceFit:
     sd : xarray.DataArray, shape (parameter,)
         Standard deviations of the unconstrained parameters, the square roots of the diagonal of the Hessian's inverse.
     log_evidence : float or None
-        Laplace's log p(D); None under an improper prior.
+        Laplace's log p(D); None under an improper prior. In a hierarchy it can be off by several nats: EP's is
+        `score("marginal_likelihood").attrs["log_normalizer"]`, and `exact("marginal_likelihood")` has the sampled one.
     converged : bool
     diagnostics : dict
         Newton decrement, steps, condition number of the scaled Hessian: of θ, or of the labeled rows' coordinates where these
@@ -86,7 +87,7 @@ class LaplaceFit:
 
     def _summary(self) -> Summary:
         """What to trust it for, and mode and standard deviation (of H⁻¹) of each unconstrained parameter."""
-        evidence = "none (improper prior)" if self.log_evidence is None else f"{self.log_evidence:.3f}"
+        evidence = "none (improper prior)" if self.log_evidence is None else f"{self.log_evidence:.3f} by Laplace's method"
         table = pd.DataFrame(
             {"mode": self.unconstrained.to_numpy().round(3), "sd": self.gaussian.sd.round(3)},
             index=pd.Index(self.unconstrained["parameter"].to_numpy(), name="unconstrained parameter"),

@@ -19,6 +19,7 @@ from pymc_bpls.errors import RowError
 from pymc_bpls.lazy.parts import GraphPart, HeldPart, Part
 from pymc_bpls.lazy.rows import Container
 from pymc_bpls.model.data.named_axes import NamedAxes
+from pymc_bpls.model.data.table import AS_NUMBERS
 
 _ROWS_AT_ONCE = 2**16
 
@@ -183,7 +184,7 @@ def _as_dask(value: Any, container: Container) -> Any:
     if np.isnan(value.shape[0]):
         raise RowError(f'pool["{container.name}"] has rows whose number is not known. Call its compute_chunk_sizes() first.')
     if value.dtype.kind not in "biuf":
-        raise RowError(f'pool["{container.name}"] holds values of type {value.dtype}. Convert its columns to numbers.')
+        raise RowError(f'pool["{container.name}"] holds values of type {value.dtype}. {AS_NUMBERS}')
     return value.rechunk({axis: -1 for axis in range(1, value.ndim)})
 
 
@@ -261,7 +262,7 @@ def _check_frame(frame: Any, container: Container) -> None:
     types = frame.dtypes if container.shape else [frame.dtype]
     strange = [str(each) for each in types if not (getattr(each, "_is_numeric", False) or getattr(each, "kind", "O") in "biuf")]
     if strange:
-        raise RowError(f'pool["{container.name}"] holds values of type {strange[0]}. Convert its columns to numbers.')
+        raise RowError(f'pool["{container.name}"] holds values of type {strange[0]}. {AS_NUMBERS}')
 
 
 def _lengths(frame: Any) -> tuple[int, ...]:

@@ -26,7 +26,7 @@ from pymc_bpls.lazy.stores import Store, find_store
 from pymc_bpls.scoring.by_ep_and_vi import fit_gaussians, log_normalizer_of
 from pymc_bpls.scoring.criteria import CRITERIA, Criterion
 from pymc_bpls.scoring.fitted import ModelFit
-from pymc_bpls.scoring.one_model import MAP, ModelScorer
+from pymc_bpls.scoring.one_model import ModelScorer
 from pymc_bpls.scoring.scorer import fit_on
 from pymc_bpls.scoring.settings import LAPLACE, Settings
 from pymc_bpls.text.progress import stage
@@ -175,16 +175,17 @@ def _pool_scorer(pool: LazyPool, scorer: ModelScorer, settings: Settings, fit: M
 def _predicted_by(scorer: ModelScorer, fit: ModelFit) -> Averaging | None:
     if callable(scorer.predictor):
         raise CriterionError(
-            'predictor= is a function of rows in the table, which a lazy pool has none of. Use predictor="map" or "laplace".'
+            'predictor= is a function of rows in the table, which a lazy pool has none of. Use predictor="map" or "auto".'
         )
-    return None if scorer.predictor == MAP else _averaging(fit.gaussian(scorer.predictor))
+    q = scorer.averages_over(fit)
+    return None if q is None else _averaging(q)
 
 
 def _averaging(gaussian: Any, constant: float = 0.0) -> Averaging:
     if isinstance(gaussian, Mixture):
         raise ApproximationError(
-            "EP integrates the scales of this hierarchy out by a mixture, by which partitions of a lazy pool are not scored. "
-            'Use approximation="vi".'
+            "Scales of a hierarchy are not integrated out over a lazy pool. "
+            'Use approximation="vi", or take the rows into memory.'
         )
     space = None if gaussian.rows is None else gaussian.rows.space
     return Averaging(replace(gaussian, rows=None, sites=None), space, constant)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -74,14 +74,26 @@ class Problem:
 
     @cached_property
     def _own_fingerprint(self) -> str:
-        found = hashlib.sha256()
         theta = self.density.start + 0.1
         prior = np.format_float_scientific(self._log_prior(theta), 8)
-        for part in (prior, *self.density.parameters.labels):
-            found.update(part.encode())
-        for array in (self.table.codes, self.table.candidates, theta.round(8), *self.density.data):
-            found.update(np.ascontiguousarray(array).tobytes())
-        return found.hexdigest()[:16]
+        arrays = (self.table.codes, self.table.candidates, theta.round(8), *self.density.data)
+        return _digest([prior, *self.density.parameters.labels, *arrays])
+
+    @cached_property
+    def parts(self) -> dict[str, str]:
+        """Fingerprints of what `fingerprint` is of, each by itself, to say what differs."""
+        found: dict[str, str] = {}
+        for problem in (self, *self.beside):
+            theta = problem.density.start + 0.1
+            prior = [
+                np.format_float_scientific(problem._log_prior(theta), 8),
+                *problem.density.parameters.labels,
+                theta.round(8),
+            ]
+            tables = {"labels": [problem.table.codes], "candidates": [problem.table.candidates], "data": problem.density.data}
+            for name, arrays in ({"priors": prior} | tables).items():
+                found[name] = _digest([found.get(name, ""), *arrays])
+        return found
 
     def _log_prior(self, theta: np.ndarray) -> float:
         """log π at one θ (q,), by PyTensor, so that nothing is compiled for it."""
@@ -211,6 +223,13 @@ class Problem:
             return checks
         table = table_graph(longer, self.log_lik)
         return replace(checks, theta=table.theta, label=table.label, conditions=table.conditions, n_rows=longer.n_rows)
+
+
+def _digest(parts: Iterable[str | np.ndarray]) -> str:
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part.encode() if isinstance(part, str) else np.ascontiguousarray(part).tobytes())
+    return found.hexdigest()[:16]
 
 
 def words_of(table: Table, source: Source) -> RowWords:

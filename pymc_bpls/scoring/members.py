@@ -59,6 +59,11 @@ class SetScorer:
         """dim θ of each member."""
         return np.array([member.problem.density.dimension for member in self.members])
 
+    @property
+    def how_it_predicts(self) -> str:
+        """As every member does."""
+        return self.members[0].how_it_predicts
+
     def approximations(self, labeled: Labeled) -> tuple[str, ...]:
         """Those that all members can take."""
         return order_for_all([member.approximations(labeled) for member in self.members])

@@ -10,10 +10,11 @@ import numpy as np
 
 from pymc_bpls.approximations.automatic import approximations_in_order
 from pymc_bpls.approximations.by_name import APPROXIMATIONS
+from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.approximations.predictions.predictive import log_softmax
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.compute.executors import Executor
-from pymc_bpls.errors import CriterionError, ModeError
+from pymc_bpls.errors import ApproximationError, CriterionError, ModeError, warn
 from pymc_bpls.model.data.table import Labeled, Table
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.montecarlo.references import Method
@@ -28,11 +29,13 @@ from pymc_bpls.scoring.engines import Engines
 from pymc_bpls.scoring.fitted import ModelFit
 from pymc_bpls.scoring.results import FEWEST_SUMS, Pairs, Scores, Values, finished, own_error
 from pymc_bpls.scoring.scorer import ExactValues, Warm
-from pymc_bpls.scoring.settings import Settings
+from pymc_bpls.scoring.settings import AUTO, Settings
 from pymc_bpls.text.progress import stage
 
 #: The predictor that takes class probabilities at the mode.
 MAP = "map"
+#: What it does, in words.
+AT_THE_MODE = "at the mode"
 
 
 _SUMMED, _MOST_REFITS = 8, 40
@@ -40,7 +43,7 @@ _SUMMED, _MOST_REFITS = 8, 40
 
 @dataclass(frozen=True)
 class ModelScorer:
-    """Scores the candidates of one model; `predictor` is as in `BPLS`, or the name of another approximation to average over."""
+    """Scores the candidates of one model; `predictor` is as in `BPLS`."""
 
     problem: Problem
     engines: Engines
@@ -82,6 +85,28 @@ class ModelScorer:
         """With predictions at the mode ("map") or averaged over an approximation."""
         return replace(self, predictor=predictor)
 
+    @property
+    def how_it_predicts(self) -> str:
+        """How the predictor gives class probabilities, in words."""
+        if callable(self.predictor):
+            return "by a function of your own"
+        if self.predictor == MAP:
+            return AT_THE_MODE
+        by = "what score takes by itself" if self.predictor == AUTO else f'"{self.predictor}"'
+        return f"averaged over the posterior by {by}"
+
+    def averages_over(self, fit: ModelFit) -> Gaussian | None:
+        """q ≈ p(θ | D) that the predictor averages over, of "auto" the first in its order that settles; None at the mode."""
+        if self.predictor == MAP or callable(self.predictor):
+            return None
+        *first, last = self.approximations(fit.labeled) if self.predictor == AUTO else (self.predictor,)
+        for name in first:
+            try:
+                return fit.gaussian(name)
+            except ApproximationError as error:
+                warn(f'Class probabilities are not averaged by "{name}", the next approximation stands in. {error}')
+        return fit.gaussian(last)
+
     def record(self, fit: ModelFit) -> dict[str, Any]:
         """Nothing."""
         return {}
@@ -109,7 +134,7 @@ class ModelScorer:
         if callable(self.predictor):
             return _checked(self.predictor(positions), positions, len(self.problem.classes))
         predictive = self.engines.of(fit.labeled)
-        q = None if self.predictor == MAP else fit.gaussian(self.predictor)
+        q = self.averages_over(fit)
         log_p = np.empty((len(positions), len(self.problem.classes)))
         for places in self.engines.alike(fit.labeled, positions):
             some = positions[places]

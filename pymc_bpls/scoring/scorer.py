@@ -61,6 +61,11 @@ class Scorer(Protocol):
     @property
     def compilers(self) -> tuple[Compiler, ...]: ...
 
+    @property
+    def how_it_predicts(self) -> str:
+        """How the predictor gives class probabilities, in words."""
+        ...
+
     def fit(self, labeled: Labeled, start: np.ndarray | None = None, centre_of: str | None = None) -> Any:
         """The mode of ℓ_D + log π, looked for from `start`.
 

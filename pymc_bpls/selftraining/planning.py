@@ -12,6 +12,7 @@ import pandas as pd
 from pymc_bpls.arguments import ARGUMENTS, check, require
 from pymc_bpls.errors import LabelError, RowError
 from pymc_bpls.model.data.index import RowNames
+from pymc_bpls.model.data.table import by_container
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.scoring.scorer import Scorer
 from pymc_bpls.selftraining.class_balance import ClassBalance, read_balance
@@ -82,6 +83,7 @@ def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, HeldOut | None]:
     if test is None:
         return scorer, None
     rows, labels = split_test(test)
+    rows = by_container(rows, scorer.problem.model)
     problem, names, index = scorer.problem, None, None
     if isinstance(rows, Mapping):
         scorer, positions = scorer.with_rows(rows, "test")

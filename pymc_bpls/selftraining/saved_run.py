@@ -2,7 +2,7 @@
 
 | group | what it holds |
 |---|---|
-| `/` | attrs: `version` of this layout, how the run was made, `stop_kind`, `stop_rule`, `stop_reason`, `verdict` |
+| `/` | attrs: `version` of this layout, fingerprints, how it was made, `stop_kind`, `stop_rule`, `stop_reason`, `verdict` |
 | `/history` | the pseudo-labels in the order in which they were added, over `step` |
 | `/curve` | what is known of the model with `n_pseudo` pseudo-labels; 0 is the supervised baseline |
 | `/members` | of a set: dim θ of each member, log p(D) and which one predicts along the run |
@@ -36,6 +36,7 @@ from pymc_bpls.scoring.scorer import Warm
 from pymc_bpls.selftraining.ending import Ending
 from pymc_bpls.selftraining.held_out import HeldOut
 from pymc_bpls.selftraining.history import History
+from pymc_bpls.selftraining.other_table import PARTS, say_other
 from pymc_bpls.selftraining.verdict import say_verdict
 from pymc_bpls.text.attributes import strings
 
@@ -121,7 +122,7 @@ class RunSettings:
             candidate=str(attrs.get("candidate", "joint")),
             automatic="approximation_by" in attrs,
         )
-        known = {*read.attrs(), "table", *_OF_THE_END}
+        known = {*read.attrs(), "table", PARTS, *_OF_THE_END}
         notes = {str(name): value for name, value in attrs.items() if name not in known}
         return replace(read, notes=notes)
 
@@ -209,9 +210,10 @@ def write_run(run: SavedRun, problem: Problem, parameters: Parameters) -> xr.Dat
     end = {"version": VERSION, "stop_reason": run.ending.reason, "verdict": verdict}
     end |= _say_approximations(run.history, run.settings.approximation)
     end |= {name: said for name, said in (("stop_kind", run.ending.kind), ("stop_rule", run.ending.rule)) if said is not None}
+    parts = [text for named in problem.parts.items() for text in named]
     theta = xr.Dataset({"mode": ("parameter", run.theta)}, coords={"parameter": list(parameters.labels)})
     groups = {
-        "/": xr.Dataset(attrs={**run.settings.attrs(), "table": problem.fingerprint, **end}),
+        "/": xr.Dataset(attrs={**run.settings.attrs(), "table": problem.fingerprint, PARTS: parts, **end}),
         "/history": _described(history_dataset(run.history, problem), run.settings.approximation),
         "/curve": curve_dataset(run.history),
         "/final": parameters.named(run.theta),
@@ -238,7 +240,7 @@ def read_run(run: xr.DataTree, problem: Problem) -> SavedRun:
         It is a run of another table or model, of a later layout, or not as `self_train` left it.
     """
     if getattr(run, "attrs", {}).get("table") != problem.fingerprint:
-        raise CriterionError("run= is no run of this table and model. Give what self_train returned to the BPLS that made it.")
+        raise CriterionError(say_other(run, problem))
     if REPLICATES in run:
         raise CriterionError(
             f'run= holds replicates, each with its own pseudo-labels. Give one of them, as run["{REPLICATES}/1"].'

@@ -10,6 +10,8 @@ from pymc_bpls.selftraining.verdict import NO_INFORMATION
 from pymc_bpls.text.numbers import percent
 from pymc_bpls.text.summary import Summary
 
+_TOLD = 4
+
 
 def summarise_problem(problem: Problem, n_lazy: int = 0) -> Summary:
     """A declared model on its table, with so many rows of a lazy pool."""
@@ -19,7 +21,7 @@ def summarise_problem(problem: Problem, n_lazy: int = 0) -> Summary:
     variables = ", ".join(f"{rv.name}" for rv in problem.model.free_RVs)
     sentences = [
         f'BPLS of "{problem.name}": {len(table.labeled)} labeled rows, {len(table.candidates) + n_lazy:,} candidates, '
-        f"{len(names)} classes, {problem.density.dimension} unconstrained parameters"
+        f"{_say_classes(names)}, {problem.density.dimension} unconstrained parameters"
         f"{'' if problem.density.joint is None else ', rows that depend on each other'}",
         "The pool can inform this model of the features: information() says how much."
         if problem.says_of_features
@@ -30,3 +32,11 @@ def summarise_problem(problem: Problem, n_lazy: int = 0) -> Summary:
     ]
     shares = [percent(share) for share in (counts / counts.sum()).tolist()]
     return Summary(sentences, pd.DataFrame({"labeled rows": counts, "share": shares}, index=pd.Index(names, name="class")))
+
+
+def _say_classes(names: np.ndarray) -> str:
+    """How many classes there are, and which codes stand for the first of them where names are no codes."""
+    if names.tolist() == list(range(len(names))):
+        return f"{len(names)} classes"
+    told = ", ".join(f"{code} = {name}" for code, name in enumerate(names[:_TOLD].tolist()))
+    return f"{len(names)} classes ({told}{', …' if len(names) > _TOLD else ''})"

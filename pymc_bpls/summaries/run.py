@@ -30,6 +30,7 @@ def summarise_run(run: RunTables) -> Summary:
         run.verdict,
         f'Ended after {rounds} of "{run.criterion}" ({run.approximation}): {run.stop_reason.rstrip(".")}.',
         *say_set(run.rule, run.members),
+        *(["Log evidence is by Laplace's method, where there is a mode."] if "log_evidence" in ends else []),
         *([f"Pseudo-labels: {count_classes(added, run.labels)}."] if len(added) else []),
         *_say_leads(run),
     ]
@@ -51,5 +52,5 @@ def _say_leads(run: RunTables) -> list[str]:
     if run.criterion not in LAPLACE or ("own_error" in history and run.approximation == "laplace"):
         return [f"{lead}."]
     close = int((gap[known] < CLEAR_LEAD).sum())
-    also = f"{close} of {known.sum()} choices were less than {CLEAR_LEAD} ahead, which may be less than scores are off"
-    return [f"{lead}.", *([f"{also}: audit_along measures that."] if close else [])]
+    also = f"{close} of {known.sum()} choices were less than {CLEAR_LEAD} ahead, a fixed rule where no error is known"
+    return [f"{lead}.", *([f"{also}: audit_along measures how far scores are off."] if close else [])]

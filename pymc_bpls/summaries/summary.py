@@ -72,6 +72,7 @@ def summary(result: xr.Dataset | xr.DataTree) -> Summary:
     2 pseudo-labels        14             -0.307
     <BLANKLINE>
     Ended after 2 rounds of "probability" (laplace): 2 rounds are done.
+    Log evidence is by Laplace's method, where there is a mode.
     Pseudo-labels: 2 of class 1 (100%; labeled rows 67%).
     Choices were ahead of the next best row by 0.0021 (median).
     """

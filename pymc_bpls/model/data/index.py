@@ -243,7 +243,7 @@ def _refuse_features(rows: Any, what: str) -> None:
     if listed or getattr(rows, "ndim", 1) > 1:
         raise RowError(
             f"{what} holds values of shape {np.shape(rows)}, which name no rows. Give row positions, a mask or names of the "
-            "index; new rows are a mapping from the names of the model's pm.Data to their values."
+            'index; new rows are a mapping from the names of the model\'s pm.Data to their values, as {"X": frame[columns]}.'
         )
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from pymc_bpls.errors import CriterionError
 from pymc_bpls.text.literals import can_be_kept, kept, read, write
 
 #: The attribute of a coordinate that holds the note, as JSON.
@@ -268,6 +269,11 @@ def save(result: xr.Dataset | xr.DataArray | xr.DataTree, path: str | Path) -> N
         A run, exact values, scores, class probabilities. Attributes that a file cannot hold are written as text.
     path : str or Path
 
+    Raises
+    ------
+    CriterionError
+        It is none of these; what it holds and could be saved is named.
+
     Examples
     --------
     >>> import tempfile, pathlib, xarray as xr, pymc_bpls as bpls
@@ -276,6 +282,8 @@ def save(result: xr.Dataset | xr.DataArray | xr.DataTree, path: str | Path) -> N
     >>> xr.load_dataset(path).attrs
     {'note': 'None'}
     """
+    if not isinstance(result, xr.DataTree | xr.Dataset | xr.DataArray):
+        raise CriterionError(_say_parts(result))
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f'There is no folder "{path.parent}" to write "{path.name}" to. Make it, or give another path.')
@@ -287,6 +295,18 @@ def save(result: xr.Dataset | xr.DataArray | xr.DataTree, path: str | Path) -> N
         written = Path(folder) / path.name
         result.to_netcdf(written, engine="h5netcdf")
         os.replace(written, path)
+
+
+def _say_parts(result: Any) -> str:
+    """What an object that is no table of xarray holds, and how to keep that."""
+    held = getattr(result, "__dict__", {})
+    tables = [f".{name}" for name, value in held.items() if isinstance(value, xr.DataTree | xr.Dataset | xr.DataArray)]
+    frames = [f".{name}" for name, value in held.items() if isinstance(value, pd.DataFrame)]
+    texts = [f".{name}" for name, value in held.items() if isinstance(value, str) and " " in value]
+    ways = (("by save", tables), ("by to_csv", frames), ("as text", texts))
+    parts = "; ".join(f"{', '.join(names)} {way}" for way, names in ways if names)
+    cure = f"Keep its parts: {parts}." if parts else "Give a run, scores, exact values or class probabilities."
+    return f"A {type(result).__name__} is no table of xarray, which is what save writes. {cure}"
 
 
 def as_tree(groups: Mapping[str, xr.Dataset]) -> xr.DataTree:

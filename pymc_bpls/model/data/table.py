@@ -22,6 +22,11 @@ from pymc_bpls.model.data.row_words import RowWords
 
 _SHOWN = 5
 _FEWEST_PADDED = 64
+#: What to do about data of no numbers.
+AS_NUMBERS = (
+    "Convert its columns to numbers: texts by pd.Categorical(values, categories=levels).codes, with the levels in the order of "
+    "the model's."
+)
 
 
 @dataclass(frozen=True)
@@ -121,6 +126,28 @@ def containers(model: pm.Model) -> dict[str, SharedVariable]:
     return {variable.name: variable for variable in model.data_vars if isinstance(variable, SharedVariable)}
 
 
+def by_container(rows: Any, model: pm.Model) -> Any:
+    """A DataFrame with a column for data containers as a mapping from their names; anything else as it is."""
+    if isinstance(rows, pd.DataFrame) and set(rows.columns) & set(containers(model)):
+        return {name: rows[name] for name in rows}
+    return rows
+
+
+def refuse_frame(pool: Any, model: pm.Model) -> None:
+    """Refuse a DataFrame none of whose columns is a data container.
+
+    Raises
+    ------
+    RowError
+    """
+    if isinstance(pool, pd.DataFrame):
+        names = _quoted(list(containers(model))) or "none"
+        raise RowError(
+            f"pool= is a DataFrame without a column for the model's data containers ({names}). "
+            'Give columns of their names, or a mapping as {"X": frame[columns]}.'
+        )
+
+
 def read_pool(
     model: pm.Model, pool: Mapping[str, Any] | None, label: Variable, used_by: Variable, n: int, called: str = "pool"
 ) -> Pool:
@@ -198,7 +225,7 @@ def _as_rows(model: pm.Model, name: str, rows: Any, data: SharedVariable, called
         )
     if array.dtype.kind not in "biuf":
         where = _no_numbers(rows)
-        raise RowError(f'{called}["{name}"] holds values of type {array.dtype}{where}. Convert its columns to numbers.')
+        raise RowError(f'{called}["{name}"] holds values of type {array.dtype}{where}. {AS_NUMBERS}')
     whole = np.dtype(data.type.dtype).kind in "biu"
     if whole and array.dtype.kind == "f" and not np.array_equal(array, np.round(array)):
         raise RowError(
