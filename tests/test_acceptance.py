@@ -17,7 +17,7 @@ import pymc_bpls as bpls
 from pymc_bpls.acceptance.conformal import conformal_p_values, step_up
 from pymc_bpls.acceptance.coverage import find_coverage
 from pymc_bpls.acceptance.predictions import leave_one_out
-from pymc_bpls.acceptance.sentences import Hypotheses, say_verdict
+from pymc_bpls.acceptance.sentences import Hypotheses, say_approximation, say_verdict
 from pymc_bpls.acceptance.strangers import glance
 
 QUIET = {"progressbar": False}
@@ -138,7 +138,10 @@ def test_nineteen_labels_are_enough_for_a_twentieth():
     found = pls.accept(0.05, **QUIET)
     assert found["p_value"].min() == 1 / 20 and found["accepted"].all()
     accepted = "30 of 30 pseudo-labels are accepted: at most a share of 0.05 of them is expected to be wrong."
-    assert found.attrs["verdict"] == accepted
+    by_ep = "Pseudo-labels and confidences are averages over EP's approximation of the posterior."
+    assert found.attrs["verdict"] == f"{accepted} {by_ep}"
+    assert "Laplace's Gaussian at the mode, which can be far from" in say_approximation("laplace", in_hierarchy=True)
+    assert say_approximation("laplace", in_hierarchy=False).endswith("averages over Laplace's Gaussian at the mode.")
     fewer = bpls.BPLS(reference.logistic(np.column_stack([np.ones(49), x]), np.where(np.arange(49) == 3, -1, y)))
     assert not fewer.accept(0.05, **QUIET)["accepted"].any()
 
