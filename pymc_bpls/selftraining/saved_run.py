@@ -41,7 +41,7 @@ from pymc_bpls.selftraining.verdict import say_verdict
 from pymc_bpls.text.attributes import strings
 
 #: Of the layout; 1 added itself, `stop_kind`, `stop_rule` and `rule`; 2 the index of `/test` and `/held_out`, and notes that
-#: say of which kind an index is.
+#: say of which kind an index is. `table_parts` came later, and a file may lack it.
 VERSION = 2
 #: The group that holds the replicates of a run whose labels are drawn.
 REPLICATES = "replicates"
