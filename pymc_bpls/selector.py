@@ -658,6 +658,7 @@ class PseudoLabelSelector(ABC):
         every: int = 10,
         criteria: Sequence[str | Criterion | FitCriterion] = ALONG,
         labels: LabelRule | None = None,
+        method: str = "psis, else nuts",
         draws: int = 1000,
         tune: int = 1000,
         chains: int = 4,
@@ -667,8 +668,7 @@ class PseudoLabelSelector(ABC):
     ) -> AuditAlong:
         """Audit a run of `self_train` at every so many rounds, and run it again with exact selection.
 
-        Exact values are by importance sampling, and by NUTS where that is not to be trusted. Ctrl-C returns what was audited
-        until then.
+        Ctrl-C returns what was audited until then.
 
         Parameters
         ----------
@@ -680,6 +680,8 @@ class PseudoLabelSelector(ABC):
             As in `audit`; by default "ppp" by Laplace, EP and VI, and "ibpls". The run's own choices are judged anyway.
         labels : LabelRule, optional
             Needed where the run used a label rule of one's own.
+        method : {"psis, else nuts", "psis", "nuts"}, default "psis, else nuts"
+            How exact values are found: by importance sampling, and by NUTS where that is not to be trusted, or by one of them.
         draws, tune, chains, nuts_sampler
             As in `exact`.
         random_seed : int or numpy Generator, optional
@@ -688,8 +690,8 @@ class PseudoLabelSelector(ABC):
         Returns
         -------
         AuditAlong
-            `print` it: does Laplace's approximation get better as D grows, does regret add up, would exact selection have
-            ended with another model?
+            `print` it: which criteria can be used, does Laplace's approximation get better as D grows, does regret add up,
+            would exact selection have ended with another model?
 
         Raises
         ------
@@ -704,10 +706,10 @@ class PseudoLabelSelector(ABC):
         forms = read_forms(criteria)
         check(every=every, random_seed=random_seed)
         rng = np.random.default_rng(random_seed)
-        method = find_method("psis, else nuts", draws, tune, chains, nuts_sampler, self._by_level, rng)
+        by = find_method(method, draws, tune, chains, nuts_sampler, self._by_level, rng)
         seed = int(rng.integers(2**31))
         track = read_track(run, self._scorer, labels, seed)
-        return audit_track(track, forms, method, every, seed, progressbar)
+        return audit_track(track, forms, by, every, seed, progressbar)
 
     def choose(
         self,

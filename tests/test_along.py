@@ -121,6 +121,14 @@ def test_new_test_rows_are_not_needed(small):
     audit = small.audit_along(run, every=1, criteria=["ppp[ep]"], random_seed=0, **QUIET)
     assert "rows of the pool differently." in str(audit)
     assert "was not audited" in str(audit)
+    assert "rounds with a reliable reference, those where a criterion's choice and values are good: ppp[ep] in" in audit.verdict
+
+
+def test_a_run_is_audited_by_the_method_that_is_asked_for(small):
+    run = small.self_train(rounds=2, approximation="laplace", **QUIET)
+    audit = small.audit_along(run, every=2, criteria=["ppp[laplace]"], method="psis", random_seed=0, **QUIET)
+    assert "importance sampling" in str(audit.rounds["source"].values[0])
+    assert "Laplace's ppp was not audited" not in str(audit)
 
 
 def test_what_is_no_run_is_refused(small, few):

@@ -17,7 +17,7 @@ from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.audit.agreement import PairScores, agreement, interval
 from pymc_bpls.audit.sentences import say_diagnostic, say_verdict
 from pymc_bpls.audit.truth import known_values
-from pymc_bpls.audit.uses import say_uses
+from pymc_bpls.audit.uses import chance, say_uses
 from pymc_bpls.montecarlo.psis import integrand_ks
 from pymc_bpls.rules.ranking import kendall, ranks, spearman
 
@@ -130,6 +130,23 @@ def test_all_classes_are_audited_as_pairs(sim1, sim1_informed):
     np.testing.assert_allclose(
         audit.candidates["score"][0], sim1_informed.score(labels="all", approximation="laplace")["score"]
     )
+
+
+def test_laplace_s_ppp_is_the_same_under_both_names(few):
+    split, informed = few
+    audits = [informed.audit([name, "ibpls"], quadrature(split), random_seed=0) for name in ("ppp", "ppp[laplace]")]
+    for group in ("simplified", "diagnostics"):
+        first, second = (getattr(audit, group) for audit in audits)
+        assert first.sizes and first.equals(second)
+
+
+def test_candidates_have_the_approximate_value_and_every_column_is_described(few):
+    split, informed = few
+    found = informed.audit(["ppp", "ibpls", "variance"], quadrature(split), random_seed=0).candidates
+    assert all(found[name].attrs["description"] for name in found)
+    np.testing.assert_allclose(found["approximate"] - found["log_ppp"], found["error"].transpose("criterion", "candidate"))
+    score = informed.score("ppp", approximation="laplace")
+    np.testing.assert_allclose(found["approximate"].sel(criterion="ppp"), score["log_ppp"], atol=1e-9)
 
 
 def test_a_file_brings_everything_back(tmp_path, few):
@@ -301,10 +318,10 @@ def test_a_reference_that_flags_most_candidates_says_what_it_tells(few):
     told = (gaps > 2 * np.sqrt(2) * error).mean()
     assert 0.1 < told < 1
     assert audit.reliable and "reliable" not in audit.verdict
-    assert f"they tell {told:.0%} of all differences between two candidates from noise, and most" in audit.verdict
+    assert f"they tell which of two candidates is the better one for {told:.0%} of all pairs; most" in audit.verdict
     text = say_verdict(audit.agreement, [], [["doubt"]] * 146 + [[]] * 5, "candidates", "4000 draws", 0.93)
     assert text.startswith(
-        "The exact reference (4000 draws) tells 93% of all differences between two candidates from noise, and"
+        "The exact reference (4000 draws) tells which of two candidates is the better one for 93% of all pairs; most"
     )
     assert "146 of 151 candidates are flagged" in text and "reliable" not in text
     clean = say_verdict(audit.agreement, [], [["doubt"]] * 5 + [[]] * 146, "candidates", "4000 draws", 0.93)
@@ -339,7 +356,9 @@ def test_choices_within_a_criterion_s_own_error_are_ties(against_quadrature):
         tied = int((best[0] - best[1:] < error).sum())
         assert int(found["n_within_own_error"]) == tied
         nearer = "1 other is" if tied == 1 else f"{tied} others are"
-        assert (f"and {nearer} within the error of its differences" in str(found["verdict"].to_numpy())) == (tied > 0)
+        said = str(found["verdict"].to_numpy())
+        tie = f"and {nearer} within {error:.2g} of it, as much as its differences are usually off: a tie"
+        assert (tie in said) == (tied > 0)
     assert np.isnan(float(audit.agreement.sel(criterion="variance")["own_error"]))
 
 
@@ -493,7 +512,7 @@ def test_noise_of_the_reference_is_no_error_of_a_criterion():
         found, said = judged(0.0, 0.1, seed=seed)
         assert found["max_centred_share"] > 0.1
         claimed.append((found["max_centred_proven"] > 0) + (found["regret_proven"] > 0))
-        assert claimed[-1] or said.startswith("own chooses well here. How good its values are cannot be told")
+        assert claimed[-1] or said.startswith("own chooses well here. Its values, centred, differ from the reference by up to")
     assert np.mean(np.array(claimed) > 0) <= 0.1
 
 
@@ -512,21 +531,76 @@ def test_an_error_beyond_the_noise_is_claimed_and_not_beyond_its_size():
 
 
 def test_every_audited_criterion_is_judged_in_the_verdict():
-    names, nan = ["a", "b", "c", "d", "e", "f"], np.nan
+    names, nan = ["a", "b", "c", "d", "e", "f", "g", "h"], np.nan
     columns = {
-        "regret": [0.0, 0.001, 0.0, 0.5, 0.3, 0.0],
-        "regret_proven": [0.0, 0.0005, 0.0, 0.4, 0.2, 0.0],
-        "max_centred_share": [0.02, 0.05, 0.4, 0.3, nan, nan],
-        "max_centred_proven": [0.01, 0.02, 0.3, 0.2, nan, nan],
+        "regret": [0.0, 0.001, 0.0, 0.5, 0.3, 0.0, 0.0, 0.0],
+        "regret_proven": [0.0, 0.0005, 0.0, 0.4, 0.2, 0.0, 0.0, 0.0],
+        "max_centred": [0.02, 0.05, 0.4, 0.3, nan, nan, 0.11, nan],
+        "max_centred_proven": [0.01, 0.02, 0.3, 0.2, nan, nan, 0.08, nan],
+        "tau_low": [0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.007],
+        "n_compared": [40] * 8,
     }
-    said = say_uses(xr.Dataset({name: ("criterion", values) for name, values in columns.items()}, {"criterion": names}), 1.0)
+    held = xr.Dataset({name: ("criterion", values) for name, values in columns.items()}, {"criterion": names})
+    said = say_uses(held, 1.0)
     assert said == (
         "a and b can be used here: their choices are the exact best or lose next to nothing, and their values, centred, are "
         "within 5% of the range of log PPP over the pool. c chooses well here, but its values, centred, are off by up to 40% "
-        "of the range of log PPP over the pool. f chooses well here: its choice is the exact best or loses next to nothing. "
-        "Only the order of its scores was compared. d and e choose badly here: their choices lose 30% to 50% of the range of "
-        "log PPP over the pool, that of d most."
+        "of the range of log PPP over the pool. g chooses well here. Its values, centred, differ from the reference by up to "
+        "11% of the range of log PPP over the pool, beyond its own error by 8% at least. Whether they are off by more than 10% "
+        "cannot be told: take more draws. f chooses well here: its choice is the exact best or loses next to nothing. Only the "
+        "order of its scores was compared. The choice of h loses little here, maybe by luck: its ranking is not told from a "
+        "random one. d and e choose badly here: their choices lose 30% to 50% of the range of log PPP over the pool, that of d "
+        "most."
     )
+
+
+def judged_by(value, **scores):
+    """What the verdict says of `scores`, of which only the order counts, where log PPP is known to be `value`."""
+    truth = known_values(np.asarray(value))
+    found = {
+        name: agreement(PairScores(score, None), truth, np.zeros(len(value), bool), 5, 0) for name, score in scores.items()
+    }
+    columns = {key: ("criterion", [each[key] for each in found.values()]) for key in next(iter(found.values()))}
+    held = xr.Dataset(columns, {"criterion": list(found)}, {"range": truth.range, "scale": truth.scale})
+    return say_verdict(held, [], [[]] * len(value), "candidates", "n draws", 1.0)
+
+
+def test_an_outlier_buys_no_criterion_a_good_verdict():
+    """40 candidates over 4 nats: one more that is far below makes no loss small, and no lucky choice a good criterion."""
+    value = np.linspace(-4, 0, 40)
+    middle, lucky = np.eye(40)[20], np.random.default_rng(0).random(40)
+    lucky[38] = 1.0
+    for outlier in (0.0, 60.0, 6000.0):
+        far = np.r_[value[0] - outlier, value[1:]]
+        said = judged_by(far, order=value, middle=middle)
+        assert "order chooses well here" in said and "middle chooses badly here" in said
+        assert ("most of it by a few candidates" in said) == (outlier > 0)
+    assert " of 11 nats." in said
+    assert "The choice of lucky loses little here, maybe by luck" in judged_by(far, lucky=lucky)
+
+
+def test_candidates_that_differ_by_next_to_nothing_are_alike():
+    value = np.linspace(0, 2e-4, 40)
+    said = judged_by(value, worst=-value)
+    assert "spans 0.0002 nats over the pool, less than the 0.001 that matter: any choice is as good as another." in said
+    assert "worst" not in said
+    said = judged_by(20 * value, fourth=-np.abs(value - value[-5]), worst=-value)
+    assert "fourth chooses well" in said and "worst chooses badly" in said and "spans 0.004 nats" in said
+
+
+def test_chance_is_the_upper_tail_of_tau_under_independence():
+    rng = np.random.default_rng(0)
+    taus = [kendalltau(np.arange(20), rng.permutation(20))[0] for _ in range(4000)]
+    assert np.mean(np.array(taus) > chance(20)) == pytest.approx(0.05, abs=0.012)
+
+
+@pytest.mark.parametrize(("n", "stretched"), [(3, False), (40, True)])
+def test_the_scale_is_the_range_but_for_outliers(n, stretched):
+    value = np.r_[-1000.0, np.linspace(-1, 0, n - 1)]
+    truth = known_values(value)
+    assert truth.range == 1000 and (truth.scale < 3.1) == stretched
+    assert known_values(np.linspace(-1, 0, n)).scale == 1
+    assert known_values(np.r_[-1000.0, np.zeros(n - 1)]).scale > 0
 
 
 def labelled(label, **others):
@@ -543,7 +617,9 @@ def labelled(label, **others):
         ({"criteria": ["ppp[xyz]"]}, 'approximation="xyz" is unknown'),
         ({"criteria": []}, "criteria= is empty"),
         ({"top": 0}, "top=0 is no number"),
-        ({"exact": np.zeros(3)}, "exact= has shape"),
+        ({"exact": np.zeros(3)}, "Give one value for each of the 25 candidates, in their order."),
+        ({"labels": np.zeros(25)}, "labels= is a ndarray, and not a rule by which candidates get their classes."),
+        ({"criteria": xr.DataTree()}, "Audit a run by audit_along(run)"),
         ({"exact": np.full(25, np.nan)}, "exact= is not finite for 25"),
         ({"exact": np.zeros(25), "method": "psis"}, "exact= is given, and so is method="),
         ({"exact": xr.Dataset({"log_ppp": ("candidate", np.zeros(25))})}, 'exact= holds no "pseudo_label"'),

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 import pymc_bpls as bpls
-from pymc_bpls.audit.sentences import say_criterion
+from pymc_bpls.audit.sentences import DOUBTFUL, EXACT, say_criterion
 
 rng = np.random.default_rng(0)
 x = rng.normal(size=60)
@@ -62,11 +62,37 @@ def test_rows_that_a_dim_names_keep_its_name(tmp_path):
 @pytest.mark.parametrize(
     ("lead", "others", "said"),
     [
-        (0.25, 1, "its choice is 0.25 ahead, and 1 other is within"),
+        (
+            0.25,
+            1,
+            "0.25 ahead, and 1 other is within 0.5 of it, as much as its differences are usually off: a tie",
+        ),
         (-0.0031, 3, "its choice is 0.0031 behind the next by its own log PPP, and 3 others are within"),
+        (-6.6e-11, 1, "its choice is level with the next, and 1 other is within"),
     ],
 )
 def test_ties_are_told_in_words(lead, others, said):
     found = {"n_tied": 1, "top_1": True, "prob_best": 1.0, "lead": lead, "own_error": 0.5, "n_within_own_error": others}
     found |= {"tau": 0.5, "tau_low": 0.4, "tau_high": 0.6}
     assert said in say_criterion("ibpls", found, "row 3")
+
+
+@pytest.mark.parametrize(
+    ("probability", "words", "said"),
+    [
+        (1.0, EXACT, "picks row 3, the exact best;"),
+        (0.7, EXACT, "picks row 3, the exact best (probability 0.70);"),
+        (0.12, EXACT, "picks row 3, whose exact value is the largest, but not surely (it is the best with probability 0.12);"),
+        (1.0, DOUBTFUL, "picks row 3, the best by this reference;"),
+        (0.12, DOUBTFUL, "picks row 3, whose value by this reference is the largest, but not surely"),
+    ],
+)
+def test_no_more_is_claimed_of_a_best_candidate_than_the_reference_knows(probability, words, said):
+    found = {"n_tied": 1, "top_1": True, "prob_best": probability, "tau": 0.5, "tau_low": 0.4, "tau_high": 0.6}
+    text = say_criterion("ibpls", found, "row 3", words)
+    assert said in text and (f"tau with {words.ranking} is" in text)
+
+
+def test_an_error_that_is_rounding_is_none():
+    found = {"n_tied": 1, "top_1": True, "prob_best": 1.0, "max_error": 3e-16, "max_centred": 3e-16}
+    assert say_criterion("own", found, "row 3").endswith("its log PPP, centred, is that of the reference to rounding.")

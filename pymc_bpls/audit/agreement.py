@@ -101,10 +101,18 @@ def _of_choice(scored: PairScores, truth: Truth, seed: int) -> dict[str, Any]:
         "choice": choice,
         "top_1": bool(truth.value[choice] >= truth.value[best] - TIED),
         "regret": float(truth.value[best] - truth.value[choice]),
-        "regret_mcse": float(truth.difference_error(best, choice)),
+        "regret_mcse": _regret_error(truth, choice, seed),
         "regret_proven": truth.beyond_error(truth.value - truth.value[choice], to_choice),
         "prob_best": float(probability),
     }
+
+
+def _regret_error(truth: Truth, choice: int, seed: int) -> float:
+    """Paired with the best one; of the best one itself, the root mean square of what others are ahead by under the noise."""
+    if choice != truth.best:
+        return float(truth.difference_error(truth.best, choice))
+    ahead = [np.nanmax(values) - values[choice] for values in _replicates(truth, seed)]
+    return float(np.sqrt(np.mean(np.square(ahead)))) if ahead else 0.0
 
 
 def _of_ranks(score: np.ndarray, truth: Truth, usable: np.ndarray, seed: int) -> dict[str, tuple[float, float, float]]:
@@ -160,7 +168,7 @@ def _of_errors(scored: PairScores, truth: Truth, seed: int) -> dict[str, float]:
         return {}
     found = _sizes(scored, truth, seed, absolute=False)
     found = {f"{key}_centred{end}": found[f"{key}_error{end}"] for key in ("max", "mean") for end in ("", "_mcse")}
-    share = found["max_centred"] / truth.range if truth.range > 0 else np.nan
+    share = found["max_centred"] / truth.scale if truth.scale > 0 else np.nan
     centred = errors(scored, truth, absolute=False)
     assert centred is not None
     proven = truth.beyond_error(np.abs(centred[0]), centred[1])
@@ -249,7 +257,7 @@ DESCRIPTIONS = {
     "max_centred_proven": "how much of it the reference's own error does not explain: a lower 95% bound over all candidates",
     "mean_centred": "mean absolute centred error of log PPP",
     "mean_centred_mcse": "Monte Carlo standard error of the mean centred error",
-    "max_centred_share": "the largest centred error divided by the range of exact log PPP over the candidates",
+    "max_centred_share": "the largest centred error divided by the scale, the range of exact log PPP unless few stretch it",
     "lead": "log PPP by which its choice is ahead of its next one, by its own scores",
     "own_error": "how far a difference of its scores is off: √2 times the root mean square of its centred errors",
     "n_within_own_error": "how many pairs are nearer to its choice than that",
@@ -258,4 +266,23 @@ DESCRIPTIONS = {
     "n_compared": "number of pairs with a finite score and a finite exact value",
     "n_unflagged": "how many of them have no flag",
     "verdict": "one plain sentence",
+}
+
+OF_CANDIDATES = {
+    "log_ppp": "exact log PPP",
+    "log_predictive": "exact log PPP up to a constant that all candidates share",
+    "mcse": "Monte Carlo standard error of the exact value",
+    "diff_to_best": "exact value minus that of the best",
+    "diff_to_best_mcse": "its paired Monte Carlo standard error",
+    "prob_best": "probability that the candidate is the exact best, given the Monte Carlo error",
+    "flags": "why the candidate is flagged, or nothing",
+    "pseudo_label": "the class that it is scored with",
+    "class_sum_error": "log of the sum of Laplace's PPP over the classes, minus Laplace's log Z_2/Z_1",
+    "score": "the criterion's score as score() gives it, where a constant may be left out",
+    "approximate": "log PPP by the criterion, shifted to the mean of the exact values where the score leaves out a constant",
+    "error": "approximate minus exact",
+    "error_mcse": "Monte Carlo standard error of that",
+    "centred": "error without its mean over the candidates, which moves no choice",
+    "centred_mcse": "Monte Carlo standard error of that",
+    "pareto_k": "k-hat of importance sampling of the candidate's integrand from the criterion's Gaussian",
 }

@@ -10,7 +10,15 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
-from pymc_bpls.audit.along_sentences import COLUMNS, INTERRUPTED, say_ends, say_growth, say_regret, say_reliability
+from pymc_bpls.audit.along_sentences import (
+    COLUMNS,
+    INTERRUPTED,
+    say_ends,
+    say_growth,
+    say_regret,
+    say_reliability,
+    say_usable_along,
+)
 from pymc_bpls.audit.exact_selection import compare_ends, exact_run
 from pymc_bpls.audit.forms import Form
 from pymc_bpls.audit.report import Audit, Report
@@ -103,7 +111,7 @@ def _report(rounds: list[xr.Dataset], audits: list[Audit], track: Track, exact: 
     attrs = {
         "reliable": int(bool((along["reliable"] == 1).all())),
         "reasons": reasons,
-        "verdict": f"{say_reliability(along, reasons)} {ends}",
+        "verdict": f"{say_reliability(along, reasons)} {say_usable_along(along)} {ends}",
         "answers": [say_growth(along), say_regret(along, track.n_rounds)],
     }
     return AuditAlong(as_tree({"/": xr.Dataset(attrs=attrs), **groups}))

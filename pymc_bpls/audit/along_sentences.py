@@ -6,6 +6,7 @@ import numpy as np
 import scipy
 import xarray as xr
 
+from pymc_bpls.audit.uses import kinds_of_use, say_usable
 from pymc_bpls.text.numbers import plus_minus
 
 _FEWEST_FOR_SLOPE = 3
@@ -38,9 +39,10 @@ def say_reliability(along: xr.Dataset, reasons: list[str]) -> str:
 
 def say_growth(along: xr.Dataset) -> str:
     """Does Laplace's ppp get better as D grows?"""
-    if "ppp" not in along["criterion"]:
+    by_laplace = [name for name in ("ppp", "ppp[laplace]") if name in along["criterion"]]
+    if not by_laplace:
         return "Laplace's ppp was not audited, so that its growth with D is unknown."
-    of_ppp, n = along.sel(criterion="ppp"), along["n_labeled"].to_numpy()
+    of_ppp, n = along.sel(criterion=by_laplace[0]), along["n_labeled"].to_numpy()
     error, spread = of_ppp["max_centred"].to_numpy(), of_ppp["max_centred_mcse"].to_numpy()
     if len(n) < _FEWEST_FOR_SLOPE or not (error > 0).all():
         return "Too few rounds were audited to say whether Laplace's ppp gets better as D grows."
@@ -60,10 +62,27 @@ def say_regret(along: xr.Dataset, n_rounds: int) -> str:
     regret, error = along["run_regret"].to_numpy(), along["run_regret_mcse"].to_numpy()
     total = plus_minus(float(regret.sum()), float(np.sqrt((error**2).sum())))
     same = int((regret <= 2 * error).sum())
+    rest = n_rounds - len(regret)
+    unknown = f" The other {rest} {'was' if rest == 1 else 'were'} not audited." if rest > 0 else ""
     return (
         f"In the {len(regret)} audited rounds of {n_rounds} the run's own choices lose {total} of log PPP together; {same} of "
-        f"{len(regret)} choices are the exact best candidate or not told from it."
+        f"{len(regret)} choices are the exact best candidate or not told from it.{unknown}"
     )
+
+
+def say_usable_along(along: xr.Dataset) -> str:
+    """Which criteria can be used, by the reference of each round that is reliable?"""
+    rounds = [along.isel(step=place) for place in np.flatnonzero(along["reliable"].to_numpy() == 1)]
+    if not rounds:
+        return "No audited round has a reliable reference, so that no criterion is judged."
+    usable: dict[str, int] = dict.fromkeys(along["criterion"].to_numpy().tolist(), 0)
+    for each in rounds:
+        scored = each.sel(criterion=each["regret"].notnull())
+        kinds, _ = kinds_of_use(scored, float(each["scale"]))
+        for name, kind in zip(scored["criterion"].to_numpy().tolist(), kinds, strict=True):
+            usable[name] += kind is say_usable
+    counts = ", ".join(f"{name} in {count}" for name, count in usable.items())
+    return f"Of {len(rounds)} rounds with a reliable reference, those where a criterion's choice and values are good: {counts}."
 
 
 def say_ends(final: xr.Dataset) -> str:

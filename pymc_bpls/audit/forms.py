@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import xarray as xr
 
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.scoring.criteria import CRITERIA, Criterion, FitCriterion
@@ -49,6 +50,11 @@ def read_forms(
     criteria: str | Criterion | FitCriterion | Sequence[str | Criterion | FitCriterion], approximation: str = LAPLACE
 ) -> list[Form]:
     """Forms as the user names them, one or several, each once; by `approximation` where they name none."""
+    if isinstance(criteria, xr.DataTree):
+        raise CriterionError(
+            "criteria= is a DataTree, and holds no names of criteria. "
+            "Audit a run by audit_along(run), and give what exact() returned as exact=."
+        )
     given = [criteria] if isinstance(criteria, str | Criterion | FitCriterion) else list(criteria)
     forms = [read_form(each, approximation) for each in dict.fromkeys(given)]
     labels = [form.label for form in forms]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_bpls.audit.agreement import DESCRIPTIONS, PairScores, agreement, correlation, errors
+from pymc_bpls.audit.agreement import DESCRIPTIONS, OF_CANDIDATES, PairScores, agreement, correlation, errors
 from pymc_bpls.audit.bench import Bench
 from pymc_bpls.audit.forms import Form
 from pymc_bpls.audit.report import Audit
@@ -20,6 +20,7 @@ from pymc_bpls.audit.sentences import (
     say_nothing_compared,
     say_simplified,
     say_verdict,
+    words_for,
 )
 from pymc_bpls.audit.truth import Truth, labels_of, read_exact
 from pymc_bpls.errors import ApproximationError, BPLSError, BPLSWarning, ModeError
@@ -31,6 +32,7 @@ from pymc_bpls.scoring.exact import exact_tree, find_exact
 from pymc_bpls.scoring.fitted import ModelFit
 from pymc_bpls.scoring.one_model import ModelScorer
 from pymc_bpls.scoring.scorer import Scorer, label_options
+from pymc_bpls.scoring.settings import LAPLACE
 from pymc_bpls.text.progress import stage
 
 _LEAST_SIGNAL = 2.0
@@ -78,24 +80,26 @@ def make_audit(bench: Bench, forms: Sequence[Form]) -> Audit:
                     scores[form.label] = bench.scored(form)
             except BPLSError as error:
                 refused[form.label] = str(error)
-        if "ppp" in scores:
+        by_laplace = _by_laplace(forms, scores, "ppp")
+        if by_laplace is not None:
             class_sum_error = bench.class_sum_error()
     truth = bench.truth
     flags = _flags(truth, scores)
     reasons = [*truth.reasons, *_too_noisy(truth)]
-    compared = _agreement(bench, scores, flags)
+    compared = _agreement(bench, scores, flags, reasons)
     if not scores:
         return _audit_of_nothing(bench, reasons, refused)
     unit = "candidates" if bench.codes.ndim == 1 else "pairs of candidate and class"
-    verdict = say_verdict(compared, reasons, flags, unit, truth.source, truth.told_apart(), int((truth.doubts != "").sum()))
+    n_doubtful = int((truth.doubts != "").sum())
+    verdict = say_verdict(compared, reasons, flags, unit, truth.source, truth.told_apart(), n_doubtful, list(refused))
     return _audit(
         bench.top,
         reasons,
         verdict + ("" if reasons else _say_labels(bench)),
         _candidates(bench, scores, flags, class_sum_error),
         compared,
-        _simplified(scores, truth),
-        _diagnostics(bench, scores, class_sum_error),
+        _simplified(forms, scores, truth),
+        _diagnostics(bench, by_laplace, class_sum_error),
         refused,
     )
 
@@ -182,12 +186,13 @@ def _too_noisy(truth: Truth) -> list[str]:
     ]
 
 
-def _agreement(bench: Bench, scores: dict[str, PairScores], flags: list[list[str]]) -> xr.Dataset:
+def _agreement(bench: Bench, scores: dict[str, PairScores], flags: list[list[str]], reasons: list[str]) -> xr.Dataset:
+    words = words_for(reasons, bench.truth.range, bench.truth.scale)
     flagged = np.array([bool(notes) for notes in flags])
     found = {label: agreement(scored, bench.truth, flagged, bench.top, bench.seed) for label, scored in scores.items()}
     for label, each in found.items():
         pair = each.pop("choice")
-        each["verdict"] = say_criterion(label, each, _name(bench, pair))
+        each["verdict"] = say_criterion(label, each, _name(bench, pair), words)
         each["choice"] = bench.pairs.rows[pair]
         each["choice_label"] = bench.scorer.problem.classes.names[bench.pairs.codes[pair]]
     names = list(dict.fromkeys(["verdict", *(key for each in found.values() for key in each)]))
@@ -198,8 +203,12 @@ def _agreement(bench: Bench, scores: dict[str, PairScores], flags: list[list[str
             for name, values in columns.items()
         },
         coords={"criterion": np.array(list(scores), dtype=str)},
-        attrs={"range": bench.truth.range, "top": bench.top},
+        attrs={"range": bench.truth.range, "scale": bench.truth.scale, "top": bench.top},
     )
+
+
+def _described_column(name: str) -> dict[str, str]:
+    return {"description": OF_CANDIDATES[name]}
 
 
 def _described(name: str) -> dict[str, str]:
@@ -239,6 +248,7 @@ def _candidates(
         shape = (len(scores), *pairs.shape)
         layers = {
             "score": [scored.score for scored in scores.values()],
+            "approximate": [truth.value + error for error, _ in both],
             "error": [error for error, _ in both],
             "error_mcse": [spread for _, spread in both],
             "centred": [error for error, _ in centred],
@@ -246,17 +256,27 @@ def _candidates(
             "pareto_k": [nothing if scored.pareto_k is None else scored.pareto_k.mean(axis=0) for scored in scores.values()],
         }
         columns |= {name: (dims, np.stack(values).reshape(shape)) for name, values in layers.items()}
+    described = {name: (*column[:2], _described_column(name)) for name, column in columns.items()}
     coords = bench.scorer.problem.coords(bench.options.candidates, bench.codes)
-    return xr.Dataset(columns, coords={"criterion": np.array(list(scores), dtype=str), **coords})
+    return xr.Dataset(described, coords={"criterion": np.array(list(scores), dtype=str), **coords})
 
 
-def _simplified(scores: dict[str, PairScores], truth: Truth) -> xr.Dataset:
+def _by_laplace(
+    forms: Sequence[Form], scores: dict[str, PairScores], criterion: str, expansion: str = "map"
+) -> PairScores | None:
+    """Scores of that criterion by Laplace's method, under whichever name they were asked for."""
+    wanted = criterion, LAPLACE, expansion
+    labels = [form.label for form in forms if (form.criterion, form.approximation, form.expansion) == wanted]
+    return next((scores[label] for label in labels if label in scores), None)
+
+
+def _simplified(forms: Sequence[Form], scores: dict[str, PairScores], truth: Truth) -> xr.Dataset:
     """Eq. 7 against Eq. 6, where both were scored at the same points."""
-    forms = {"map": ("ppp", "ibpls"), "mle": ("ppp[mle]", "ibpls[mle]")}
+    pairs = {name: [_by_laplace(forms, scores, each, name) for each in ("ppp", "ibpls")] for name in ("map", "mle")}
     found = {
-        name: _dropped(scores[full], scores[simplified], truth)
-        for name, (full, simplified) in forms.items()
-        if {full, simplified} <= set(scores)
+        name: _dropped(full, simplified, truth)
+        for name, (full, simplified) in pairs.items()
+        if full is not None and simplified is not None
     }
     names = ("dropped_sd", "dropped_range", "tau", "choice_changes", "lost", "lost_mcse")
     result = xr.Dataset(
@@ -284,14 +304,15 @@ def _dropped(full: PairScores, simplified: PairScores, truth: Truth) -> dict[str
     }
 
 
-def _diagnostics(bench: Bench, scores: dict[str, PairScores], class_sum_error: np.ndarray | None) -> xr.Dataset:
+def _diagnostics(bench: Bench, by_laplace: PairScores | None, class_sum_error: np.ndarray | None) -> xr.Dataset:
+    """How well diagnostics tell where Laplace's ppp is off."""
     found: dict[str, tuple[float, float, float]] = {}
     given: dict[str, np.ndarray] = {}
-    if "ppp" in scores:
+    if by_laplace is not None:
         sums = None if class_sum_error is None else class_sum_error[None]
-        possible = {"class_sum_error": sums, "pareto_k": scores["ppp"].pareto_k}
+        possible = {"class_sum_error": sums, "pareto_k": by_laplace.pareto_k}
         given = {name: values for name, values in possible.items() if values is not None}
-        found = {name: correlation(values, scores["ppp"], bench.truth, bench.seed) for name, values in given.items()}
+        found = {name: correlation(values, by_laplace, bench.truth, bench.seed) for name, values in given.items()}
     columns = list(zip(*found.values(), strict=True)) or [(), (), ()]
     texts = [say_diagnostic(name, *values) for name, values in found.items()]
     return xr.Dataset(

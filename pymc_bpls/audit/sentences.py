@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from pymc_bpls.audit.uses import say_uses
+from pymc_bpls.audit.uses import NEGLIGIBLE, of_scale, say_range, say_spread, say_uses
 from pymc_bpls.rules.ranking import TIED
 from pymc_bpls.scoring.one_model import MAP
 from pymc_bpls.text.numbers import percent, plus_minus, with_interval
@@ -17,16 +18,39 @@ from pymc_bpls.text.numbers import percent, plus_minus, with_interval
 _MOST_FLAGGED = 0.5
 #: Up to this share of pseudo-labels may have a class that exact values prefer, and nothing is said.
 _FEW_LABELS = 0.05
+#: The probability from which a choice is called the exact best, and from which that is called certain.
+_LIKELY, _CERTAIN = 0.5, 0.995
 #: What values that a user gives are called.
 GIVEN = "values given by the user"
 #: The column of a table that leaves out flagged candidates.
 UNFLAGGED = "tau without flags"
 
 
-def say_criterion(label: str, found: dict[str, Any], name_of_choice: str) -> str:
+@dataclass(frozen=True)
+class Words:
+    """What a reference's best, values and ranking are called, and what shares of its scale are shares of."""
+
+    best: str = "the exact best"
+    value: str = "exact value"
+    ranking: str = "the exact ranking"
+    of_scale: str = "of the range over the pool"
+
+
+EXACT = Words()
+#: Of a reference that is not to be trusted.
+DOUBTFUL = Words("the best by this reference", "value by this reference", "the ranking by this reference")
+
+
+def words_for(reasons: Sequence[str], range_: float, scale: float) -> Words:
+    """Words that claim no more than a reference with such `reasons` against it allows."""
+    words = DOUBTFUL if reasons else EXACT
+    return words if scale == range_ else replace(words, of_scale=of_scale(range_, scale))
+
+
+def say_criterion(label: str, found: dict[str, Any], name_of_choice: str, words: Words = EXACT) -> str:
     """What a criterion's choice costs, how far off it is, and whether it is more than a tie within its own error."""
     tied = f", the first of {found['n_tied']} that it scores alike" if found["n_tied"] > 1 else ""
-    return f"{label} {_choice(found, name_of_choice + tied)}; {_error(found)}{_tie(found)}."
+    return f"{label} {_choice(found, name_of_choice + tied, words)}; {_error(found, words)}{_tie(found)}."
 
 
 def _tie(found: dict[str, Any]) -> str:
@@ -36,32 +60,35 @@ def _tie(found: dict[str, Any]) -> str:
         return ""
     gap, error = f"{abs(found['lead']):.2g}", f"{found['own_error']:.2g}"
     lead = f"{gap} ahead" if found["lead"] >= 0 else f"{gap} behind the next by its own log PPP"
+    lead = "level with the next" if abs(found["lead"]) <= TIED else lead
     nearer = "1 other is" if others == 1 else f"{others} others are"
-    return f"; its choice is {lead}, and {nearer} within the error of its differences ({error}): a tie"
+    return f"; its choice is {lead}, and {nearer} within {error} of it, as much as its differences are usually off: a tie"
 
 
-def _choice(found: dict[str, Any], name: str) -> str:
+def _choice(found: dict[str, Any], name: str, words: Words) -> str:
+    sure = found["prob_best"]
+    if found["top_1"] and sure >= _LIKELY:
+        return f"picks {name}, {words.best}" + (f" (probability {sure:.2f})" if sure < _CERTAIN else "")
     if found["top_1"]:
-        sure = found["prob_best"]
-        return f"picks {name}, the exact best" + (f" (probability {sure:.2f})" if sure < 0.995 else "")
+        return f"picks {name}, whose {words.value} is the largest, but not surely (it is the best with probability {sure:.2f})"
     lost = plus_minus(found["regret"], found["regret_mcse"])
     if not found["regret_proven"]:
-        return f"picks {name}, which cannot be told from the exact best (it loses {lost} of log PPP)"
+        return f"picks {name}, which cannot be told from {words.best} (it loses {lost} of log PPP)"
     return f"picks {name} and loses {lost} of log PPP"
 
 
-def _error(found: dict[str, Any]) -> str:
+def _error(found: dict[str, Any], words: Words) -> str:
     if "max_error" not in found:
         tau = with_interval(found["tau"], found["tau_low"], found["tau_high"])
-        return f"its scores count by their order alone, and Kendall's tau with the exact ranking is {tau}"
-    size = plus_minus(found["max_centred"], found["max_centred_mcse"])
-    share = (
-        "" if np.isnan(found["max_centred_share"]) else f", {percent(found['max_centred_share'])} of the range over the pool"
-    )
-    noise = "" if found["max_centred_proven"] else ", no more than the reference's own error explains"
+        return f"its scores count by their order alone, and Kendall's tau with {words.ranking} is {tau}"
     shared = ""
     if found["max_error"] != found["max_centred"]:
         shared = f" (with what all candidates share, {plus_minus(found['max_error'], found['max_error_mcse'])})"
+    if found["max_centred"] <= TIED:
+        return f"its log PPP, centred, is that of the reference to rounding{shared}"
+    size = plus_minus(found["max_centred"], found["max_centred_mcse"])
+    share = "" if np.isnan(found["max_centred_share"]) else f", {percent(found['max_centred_share'])} {words.of_scale}"
+    noise = "" if found["max_centred_proven"] else ", no more than the reference's own error explains"
     return f"its log PPP, centred, is off by {size} at most{share}{noise}{shared}"
 
 
@@ -73,28 +100,38 @@ def say_verdict(
     source: str,
     told_apart: float,
     n_doubtful: int = 0,
+    left_out: Sequence[str] = (),
 ) -> str:
     """Whether the reference is to be trusted, what each criterion is good for, and which values are flagged.
 
     `told_apart` is the share of differences between two pairs that exceed their Monte Carlo error, `n_doubtful` the number of
-    pairs whose exact value is not to be trusted.
+    pairs whose exact value is not to be trusted; criteria that are `left_out` have their reasons elsewhere.
     """
-    flagged = _say_flags(flags, unit, n_doubtful)
+    flagged = _say_flags(flags, unit, n_doubtful) + _say_missing(left_out)
     if reasons:
         return f"Not reliable: {'; '.join(reasons)}. What is called exact below is no more than this reference.{flagged}"
-    range_ = float(agreement.attrs["range"])
+    range_, scale = (float(agreement.attrs[name]) for name in ("range", "scale"))
     lead = _say_reference(source, sum(bool(notes) for notes in flags) > _MOST_FLAGGED * len(flags), told_apart, unit)
     if range_ <= TIED:
         return f"{lead} All {unit} have the same exact value, so that there is nothing to choose.{flagged}"
-    return f"{lead} {say_uses(agreement, range_)}{flagged}"
+    if range_ <= NEGLIGIBLE:
+        return (
+            f"{lead} {say_range(range_)}, less than the {NEGLIGIBLE:g} that matter: any choice is as good as another.{flagged}"
+        )
+    return f"{lead} {say_spread(range_, scale)} {say_uses(agreement, scale, of_scale(range_, scale))}{flagged}"
 
 
 def _say_reference(source: str, mostly_flagged: bool, told_apart: float, unit: str) -> str:
     """Whether the reference is to be trusted, and for which differences where most of its values are flagged."""
-    tells = f"{percent(told_apart)} of all differences between two {unit} from noise, and most {unit} are flagged."
+    which = f"which of two {unit} is the better one for {percent(told_apart)} of all pairs; most {unit} are flagged."
     if source == GIVEN:
-        return f"The exact values are given, and were not checked{f'; they tell {tells}' if mostly_flagged else '.'}"
-    return f"The exact reference ({source}) tells {tells}" if mostly_flagged else f"The exact reference is reliable ({source})."
+        return f"The exact values are given, and were not checked{f'; they tell {which}' if mostly_flagged else '.'}"
+    return f"The exact reference ({source}) tells {which}" if mostly_flagged else f"The exact reference is reliable ({source})."
+
+
+def _say_missing(left_out: Sequence[str]) -> str:
+    """Which criteria the verdict does not judge."""
+    return f" Left out, for the reason at the end: {', '.join(left_out)}." if left_out else ""
 
 
 def _say_flags(flags: Sequence[Sequence[str]], unit: str, n_doubtful: int) -> str:
@@ -126,7 +163,8 @@ def say_columns(columns: Sequence[str], top: int) -> str:
         "The columns: regret, the exact log PPP that its choice loses; P(best), the probability that its choice is the exact "
         f"best; Kendall's tau, how well its ranking agrees with the exact one{flags}; best {top}, the share of its best {top} "
         f"among the exact best {top}; error, the largest of its log PPP; centred, the largest but for what all candidates "
-        "share; its own k-hat, above 0.7 where its Gaussian is too far from the posterior to sample from."
+        "share; its own k-hat, above 0.7 where its Gaussian is too far from the posterior to sample from: the verdict "
+        "goes by losses and errors, not by it."
     )
 
 

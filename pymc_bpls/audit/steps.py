@@ -39,6 +39,7 @@ def audit_step(track: Track, forms: Sequence[Form], method: Method, step: int, s
         run_regret_mcse=error,
         reliable=int(audit.reliable),
         source=truth.source,
+        scale=truth.scale,
     )
     return audit, kept.expand_dims(step=[step])
 

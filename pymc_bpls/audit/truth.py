@@ -24,6 +24,8 @@ from pymc_bpls.selftraining.resuming import label_rule_again
 from pymc_bpls.text.attributes import strings
 
 _COMPARED, _TOLD_APART = 300, 2.0
+#: The share of candidates that may be outliers, and how many times the span of the others the scale is at most.
+OUTLYING, STRETCH = 0.1, 3.0
 #: Probability of claiming an error that is the reference's own, at most.
 _SURELY = 0.05
 
@@ -85,6 +87,15 @@ class Truth:
     def range(self) -> float:
         """Largest minus smallest value."""
         return float(np.ptp(self.value[np.isfinite(self.value)]))
+
+    @property
+    def scale(self) -> float:
+        """What losses and errors are held against: the range, or `STRETCH` times that without the worst `OUTLYING` of the pairs
+        where that is smaller, so that a few outliers do not make every choice a good one.
+        """
+        value = self.value[np.isfinite(self.value)]
+        span = float(value.max() - np.quantile(value, OUTLYING))
+        return min(self.range, STRETCH * span) if span > TIED else self.range
 
     @property
     def trusted(self) -> np.ndarray:
@@ -294,9 +305,8 @@ def values_of(exact: Any, shape: tuple[int, ...], problem: Problem, candidates: 
             f"exact= is a {type(exact).__name__} and no numbers. Give a run of exact(), a Dataset, or an array of log PPP."
         ) from error
     if values.shape != shape:
-        raise CriterionError(
-            f"exact= has shape {values.shape}, and there are values of shape {shape} to compare with. Give these."
-        )
+        of_each = f"{shape[0]} candidates" + (f" and {shape[1]} classes" if len(shape) > 1 else "")
+        raise CriterionError(f"exact= has shape {values.shape}. Give one value for each of the {of_each}, in their order.")
     return values.ravel()
 
 

@@ -8,6 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from pymc_bpls.audit.report import Audit
+from pymc_bpls.audit.uses import loses_much
 from pymc_bpls.comparison.differences import Estimate, bonferroni, estimate
 from pymc_bpls.datasets import load_dataset
 from pymc_bpls.demo.questions import BY_EP, BY_LAPLACE, SAFE, TO_THE_END, PoolAnswer, changes, n_kept
@@ -17,7 +18,6 @@ from pymc_bpls.text.numbers import percent, plus_minus
 #: What the audited ways to score are called, in tables and in sentences.
 WAYS = {BY_LAPLACE: "Laplace", BY_EP: "EP"}
 _IN_WORDS = {BY_LAPLACE: "Laplace's method", BY_EP: "EP"}
-_SMALL_LOSS = 0.01  # of the range of log PPP over the pool
 _POINTS = 100.0
 
 
@@ -107,12 +107,11 @@ def _use(audit: Audit) -> str:
     if not audit.reliable:
         return "How good the scores are is not known, since the exact values are not reliable."
     range_ = float(audit.agreement.attrs["range"])
-    lost = {name: float(audit.agreement["regret"].sel(criterion=name)) / range_ for name in WAYS}
-    proven = {name: float(audit.agreement["regret_proven"].sel(criterion=name)) > 0 for name in WAYS}
-    bad = [name for name in WAYS if proven[name] and lost[name] > _SMALL_LOSS]
+    lost, proven = (audit.agreement[name].to_series() for name in ("regret", "regret_proven"))
+    bad = [name for name in WAYS if loses_much(lost[name], proven[name], range_)]
     if not bad:
         return "Scores by Laplace's method and by EP choose well."
-    how = " and ".join(f"by {_IN_WORDS[name]} loses {percent(lost[name])}" for name in bad)
+    how = " and ".join(f"by {_IN_WORDS[name]} loses {percent(lost[name] / range_)}" for name in bad)
     rest = [_IN_WORDS[name] for name in WAYS if name not in bad]
     instead = f"score by {rest[0]}, whose choice loses next to nothing" if rest else "only exact values will do"
     return f"The choice {how} of the range of log PPP: {instead}."

@@ -288,7 +288,7 @@ def find_method(
     if draws * chains < _FEWEST_DRAWS:
         raise CriterionError(
             f"draws={draws} in chains={chains} is too few to say anything about errors. "
-            f"Take {_FEWEST_DRAWS} draws or more in all."
+            f"Take {_FEWEST_DRAWS} or more in all; below {LEAST_ESS:.0f} no run is called reliable."
         )
     seeds = tuple(int(seed) for seed in np.random.default_rng(rng).integers(2**31, size=3))
     options = {"draws": draws, "tune": tune, "chains": chains, **sample_kwargs}

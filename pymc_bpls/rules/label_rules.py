@@ -263,6 +263,9 @@ def read_options(rule: LabelRule, candidates: np.ndarray, log_probabilities: np.
 RULES: dict[str, LabelRule] = {rule.name: rule for rule in (Predicted(), AllClasses(), Expected(), Sampled())}
 
 
+_A_RULE = "a rule by which candidates get their classes"
+
+
 def find_rule(labels: str | LabelRule) -> LabelRule:
     """A rule by its name, or as given."""
     if isinstance(labels, LabelRule):
@@ -272,7 +275,8 @@ def find_rule(labels: str | LabelRule) -> LabelRule:
         return Hurwicz(float(hurwicz[1]))
     if not isinstance(labels, str) or labels not in RULES:
         known = ", ".join(map(repr, RULES))
-        raise CriterionError(f'labels="{labels}" is unknown. Use one of {known}, or Hurwicz(alpha).')
+        what = f'"{labels}" is unknown' if isinstance(labels, str) else f" is a {type(labels).__name__}, and not {_A_RULE}"
+        raise CriterionError(f"labels={what}. Use one of {known}, or Hurwicz(alpha).")
     return RULES[labels]
 
 
