@@ -603,6 +603,15 @@ def test_the_scale_is_the_range_but_for_outliers(n, stretched):
     assert known_values(np.r_[-1000.0, np.zeros(n - 1)]).scale > 0
 
 
+def test_the_regret_of_a_best_candidate_that_is_not_sure_has_an_error():
+    """Two candidates alike but for noise of sd 0.1: the other one is ahead by max(0, 0.1 √2 z), root mean square 0.1."""
+    truth = known_values(np.array([0.0, -1e-6]), np.full(2, 0.1))
+    found = agreement(PairScores(truth.value, truth.value), truth, np.zeros(2, bool), 1, 0)
+    assert found["regret"] == 0 and found["regret_mcse"] == pytest.approx(0.1, rel=0.25)
+    sure = known_values(np.array([0.0, -9.0]), np.full(2, 0.1))
+    assert agreement(PairScores(sure.value, sure.value), sure, np.zeros(2, bool), 1, 0)["regret_mcse"] == 0
+
+
 def labelled(label, **others):
     """Values of 25 candidates, all with one class."""
     values = {"log_ppp": np.zeros(25), "pseudo_label": np.full(25, label), **{k: np.full(25, v) for k, v in others.items()}}

@@ -7,6 +7,7 @@ import pytest
 import xarray as xr
 
 import pymc_bpls as bpls
+from pymc_bpls.plots.panels import legend_above
 
 matplotlib.use("agg")
 
@@ -50,8 +51,7 @@ def test_what_all_candidates_share_is_said_and_not_drawn(sim1, sim1_informed):
     np.testing.assert_allclose(errors[0] - errors[1], 0.75)
     below = bpls.plot_audit(off)[1, 0]
     assert points(below)[:, 1].mean() == pytest.approx(0, abs=1e-12)
-    [said] = below.texts
-    assert said.get_text() == f"shared by all, left out: −{-errors[1].to_numpy().mean():.2g}"
+    assert below.get_title(loc="right") == f"shared by all, left out: −{-errors[1].to_numpy().mean():.2g}"
 
 
 def test_flagged_candidates_are_open(audit):
@@ -87,6 +87,8 @@ def test_scores_are_ranked_beside_each_other(sim1_informed):
     name = scores["ppp"]["index"].to_numpy()[best]
     assert grid[0].get_yticklabels()[0].get_text() == f"{name}: {scores['ppp']['pseudo_label'].to_numpy()[best]}"
     assert "class-sum error" in grid[1].get_xlabel()
+    said = [text.get_text() for text in grid[0].get_legend().get_texts()]
+    assert said == ["ppp", "ibpls", "tied within the error of ppp"]
     assert bpls.plot_scores(scores["ibpls"]).shape == (1,)
 
 
@@ -99,6 +101,8 @@ def test_agreement_is_drawn_against_the_rows_in_d(small):
     np.testing.assert_allclose(drawn.get_ydata(), along.rounds["run_regret"])
     np.testing.assert_allclose(drawn.get_xdata(), [12, 14, 16, 17])
     assert left.get_ylim()[0] <= 0 and np.ptp(right.get_ylim()) >= 0.1 - 1e-12
+    lowest = (along.rounds["run_regret"] - 2 * along.rounds["run_regret_mcse"]).min()
+    assert min(lowest, 0) - 0.1 * np.ptp(right.get_ylim()) <= right.get_ylim()[0] <= min(lowest, 0)
     with pytest.raises(bpls.CriterionError, match=r"is of type AuditAlong and not .* Draw it by plot_agreement"):
         bpls.plot_audit(along)
     with pytest.raises(bpls.CriterionError, match="scores= is a AuditAlong"):
@@ -141,3 +145,12 @@ def test_ties_within_the_scores_own_error_are_shaded(sim1_informed):
     of_best = scores["class_sum_error"].to_numpy()[predicted["score"].to_numpy().argsort()[::-1][:8]]
     assert "class_sum_error" not in predicted and "error of a difference by class sums" in str(bpls.summary(predicted))
     np.testing.assert_allclose(predicted.attrs["own_error"], np.sqrt(2) * of_best.std(ddof=1), rtol=1e-6)
+
+
+def test_a_legend_is_read_in_rows_in_the_order_of_the_series():
+    panel = plt.figure().add_subplot()
+    for name in "abcde":
+        panel.plot([0], [0], label=name)
+    legend_above(panel, 3)
+    columns = np.array_split([text.get_text() for text in panel.get_legend().get_texts()], 3)
+    assert [list(column) for column in columns] == [["a", "d"], ["b", "e"], ["c"]]

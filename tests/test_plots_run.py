@@ -75,6 +75,7 @@ def test_classes_are_counted_beside_the_labeled_rows_shares(run):
         count = int((added == name).sum())
         assert text == f"{name}: {count} ({count / len(added):.0%}; labeled {(labeled == name).mean():.0%})"
         assert drawn.get_ydata()[-1] == count
+        assert len(added) < drawn.get_xdata()[-1] <= panel.get_xlim()[1]
         assert share.get_ydata()[-1] == pytest.approx((labeled == name).mean() * len(added))
 
 

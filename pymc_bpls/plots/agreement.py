@@ -37,7 +37,8 @@ def plot_agreement(along: AuditAlong, *, axes: Any = None) -> np.ndarray:
     -------
     numpy.ndarray of matplotlib Axes, shape (2,)
         Bars are 95% Monte Carlo intervals of τ, and ± 2 standard errors of the regret. Rounds with a reference that is not
-        reliable are open. Axes begin at τ = 0 and span a tenth of a nat at least.
+        reliable are open. Points of one round are drawn beside each other. Axes begin at τ = 0 and span a tenth of a nat at
+        least.
 
     See Also
     --------
@@ -49,7 +50,7 @@ def plot_agreement(along: AuditAlong, *, axes: Any = None) -> np.ndarray:
     rounds = along.rounds
     grid = panels(1, 2, (10.4, 4.2), axes).ravel()
     n = rounds["n_labeled"].to_numpy()
-    shift = 0.06 * max(1.0, float(np.min(np.diff(n))) if len(n) > 1 else 1.0)
+    shift = 0.03 * max(1.0, float(np.min(np.diff(n))) if len(n) > 1 else 1.0)
     names = rounds["criterion"].to_numpy().tolist()
     for place, name in enumerate(names):
         held = rounds.sel(criterion=name)
@@ -75,7 +76,9 @@ def plot_agreement(along: AuditAlong, *, axes: Any = None) -> np.ndarray:
             grid[1].plot(n[some], regret[some], "o", color="black", markerfacecolor=face, label=label)
     grid[1].axhline(0, color=GREY, linewidth=1)
     grid[1].set_ylabel("log PPP lost by the run's choice (nats)")
-    span_at_least(grid[1], LEAST_SPAN)
+    lowest = min(0.0, float((regret - STANDARD_ERRORS * error).min()))
+    highest = max(grid[1].get_ylim()[1], lowest + LEAST_SPAN)
+    grid[1].set_ylim(lowest - 0.04 * (highest - lowest), highest)
     for panel in grid:
         panel.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
         span_at_least(panel, _LEAST_ROWS, "x")

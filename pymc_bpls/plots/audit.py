@@ -62,7 +62,7 @@ def plot_audit(audit: Audit, *, criteria: Sequence[str] | None = None, axes: Any
         panel.set_ylim(limits[:, 0].min(), limits[:, 1].max())
         span_at_least(panel, _LEAST_SHARE * float(audit.agreement.attrs["range"]))
     grid[0, 0].legend(fontsize=9, frameon=False, loc="upper left")
-    for row, label in enumerate(("approximate log PPP, centred (nats)", "approximate − exact, centred")):
+    for row, label in enumerate(("approximate log PPP, shifted (nats)", "error, centred (nats)")):
         grid[row, 0].set_ylabel(label)
     return grid
 
@@ -98,7 +98,7 @@ def _column(pair: np.ndarray, audit: Audit, name: str) -> None:
     above.set_title(f"{name}: regret {regret}\nτ = {tau}", fontsize=11)
     if abs(shared) > _NOTHING:
         said = f"shared by all, left out: {shared:+.2g}".replace("-", "−")
-        below.annotate(said, (0.98, 0.97), xycoords="axes fraction", ha="right", va="top", fontsize=9, color=GREY)
+        below.set_title(said, loc="right", fontsize=9, color=GREY)
     below.set_xlabel(f"exact log PPP (nats), {len(exact)} candidates")
 
 

@@ -95,8 +95,13 @@ def tidy(panel: Axes, lines: Literal["both", "x", "y"] = "both") -> None:
 
 
 def legend_above(panel: Axes, columns: int) -> None:
-    """A legend above the panel, where it hides nothing."""
+    """A legend above the panel, where it hides nothing; its rows are in the order of the series, which fill columns."""
+    handles, labels = panel.get_legend_handles_labels()
+    columns = max(1, min(columns, len(labels)))
+    order = [place for column in range(columns) for place in range(column, len(labels), columns)]
     panel.legend(
+        [handles[place] for place in order],
+        [labels[place] for place in order],
         fontsize=9,
         frameon=False,
         loc="lower center",

@@ -56,9 +56,6 @@ def plot_scores(scores: xr.Dataset | Mapping[str, xr.Dataset], *, top: int = 15,
     with_sums = "class_sum_error" in first
     grid = panels(1, 1 + with_sums, (6.4 + 2.6 * with_sums, 1.4 + 0.3 * len(order)), axes, sharey="row").ravel()
     ranks = np.arange(len(order))
-    error = own_error(first)
-    if error is not None:
-        grid[0].axvspan(-error, 0, color=GREY, alpha=0.15, linewidth=0, label="tied within its own error")
     for place, (name, each) in enumerate(several.items()):
         values = _by_candidate(each)
         grid[0].plot(
@@ -70,6 +67,9 @@ def plot_scores(scores: xr.Dataset | Mapping[str, xr.Dataset], *, top: int = 15,
             markersize=7,
             alpha=0.85,
         )
+    error = own_error(first)
+    if error is not None:
+        grid[0].axvspan(-error, 0, color=GREY, alpha=0.15, linewidth=0, label=f"tied within the error of {next(iter(several))}")
     names, labels = read_index(first), first["pseudo_label"].to_numpy()
     if unit_of(str(first.attrs.get("criterion"))) in ("nats", "probability"):
         low, high = grid[0].get_xlim()

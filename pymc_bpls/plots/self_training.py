@@ -27,7 +27,7 @@ from pymc_bpls.plots.panels import (
 )
 from pymc_bpls.selftraining.saved_run import RunTables, is_run, read_tables
 
-_BAND = 0.2
+_BAND, _MARGIN = 0.2, 0.03
 _SIZE = (3.8, 2.7)
 _STYLES = ("-", "--", "-.", ":")
 
@@ -79,7 +79,7 @@ def plot_self_training(run: xr.DataTree, *, axes: Any = None) -> np.ndarray:
     grid = panels_in_pairs(len(drawn), _SIZE, axes)
     for panel, draw in zip(grid, drawn, strict=True):
         draw(panel, tables)
-        panel.set_xlim(-0.03 * max(last, 1), 1.03 * max(last, 1))
+        panel.set_xlim(-_MARGIN * max(last, 1), (1 + _MARGIN) * max(last, 1))
         panel.set_xlabel("pseudo-labels added", fontsize=FONT)
         panel.yaxis.label.set_fontsize(FONT)
         panel.tick_params(labelsize=FONT - 1.5)
@@ -170,9 +170,10 @@ def _not_enlarged(panel: Axes, criterion: str, lowest: float | None = None) -> N
 
 def _classes(panel: Axes, run: RunTables) -> None:
     added = run.history["pseudo_label"].to_numpy()
-    x = np.arange(len(added) + 1)
+    x = np.r_[np.arange(len(added) + 1), (1 + _MARGIN) * len(added)]  # the last step has a tread, too
     for place, (name, colour) in enumerate(zip(run.classes, class_colours(run.classes), strict=True)):
-        share, count = (run.labels == name).mean(), np.r_[0, np.cumsum(added == name)]
+        share, count = (run.labels == name).mean(), np.cumsum(added == name)
+        count = np.r_[0, count, count[-1]]
         panel.step(
             x,
             count,
@@ -182,7 +183,7 @@ def _classes(panel: Axes, run: RunTables) -> None:
             linewidth=1.8,
             label=f"{name}: {count[-1]} ({count[-1] / len(added):.0%}; labeled {share:.0%})",
         )
-        panel.plot(x, share * x, color=colour, linestyle=":", linewidth=1.2)
+        panel.plot(x[:-1], share * x[:-1], color=colour, linestyle=":", linewidth=1.2)
     panel.set_ylabel("pseudo-labels of a class\n(dotted: labeled share)")
     panel.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
     legend_above(panel, 3)
