@@ -34,6 +34,8 @@ from pymc_bpls.montecarlo.weighted import Weighted
 from pymc_bpls.text.progress import stage
 
 _FEWEST_DRAWS = 50
+#: Nats, and standard errors, by which a constant may differ from itself found another way.
+_APART, _ERRORS_APART = 0.2, 5.0
 #: What draws of p_k say that they are of, by k.
 _DRAWN_FROM = {
     1: {"likelihood_power": 1, "density": "p(D | θ) π(θ), the posterior given D"},
@@ -137,6 +139,7 @@ class Psis:
             missed = unvisited_modes(engine, labeled, 1, ordinary[0].draws)
             reasons += [f"for log Z_1, {reason}" for reason in (*ordinary[0].reasons, *missed)]
             normaliser = sampled.over(ordinary[0], engine, labeled)
+            reasons += _disagreement(normaliser, sampled.log_z, ordinary[0].log_z)
         elif self.absolute:
             normaliser = sampled.log_z
         draws = sampled.draws
@@ -267,6 +270,17 @@ def _bad_k(pareto_k: float | None) -> list[str]:
     if pareto_k is None or pareto_k <= GOOD_K:
         return []
     return [f"k-hat of the importance weights is {pareto_k:.3f} (more than {GOOD_K}), where NUTS is needed"]
+
+
+def _disagreement(ratio: LogRatio, second: LogRatio, first: LogRatio) -> list[str]:
+    """A reason where log Z_2/Z_1 from both sets of draws is not log Z_2 − log Z_1, each from its own.
+
+    Draws that miss a mode of p_2 leave its share out of log Z_2, and draws of p_1 that reach it show that.
+    """
+    apart = abs(second.value - first.value - ratio.value)
+    if apart <= max(_APART, _ERRORS_APART * float(np.linalg.norm([ratio.error, second.error, first.error]))):
+        return []
+    return [f"log Z_2/Z_1 is {apart:.2f} away from log Z_2 - log Z_1, so that draws of one of them miss a mode"]
 
 
 def _few_draws(n: int) -> list[str]:
