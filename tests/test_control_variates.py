@@ -26,6 +26,18 @@ def test_an_average_keeps_its_mean_and_loses_most_of_its_error(density, slope, g
     assert (np.abs(better - truth) < 4 * error).all()
 
 
+def test_weighted_draws_have_the_mean_of_what_they_are_weighted_to():
+    rng, wide = np.random.default_rng(2), norm(0, 1.3)
+    theta = wide.rvs(size=(CHAINS * DRAWS, 2), random_state=rng)
+    density = np.exp((norm().logpdf(theta) - wide.logpdf(theta)).sum(axis=1))
+    values = expit(theta @ np.array([[0.8], [0.3]]))
+    plain, its_error = log_means(values, 1, density)
+    better, error = log_means(controlled(values, stein(theta, -theta), density), 1, density)
+    assert error < its_error / 5
+    assert np.abs(plain - np.log(0.5)) < 4 * its_error
+    assert np.abs(better - np.log(0.5)) < 4 * error
+
+
 def test_controls_have_mean_zero():
     theta = norm().rvs(size=(100_000, 3), random_state=np.random.default_rng(1))
     controls = stein(theta, -theta)

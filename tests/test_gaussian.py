@@ -273,7 +273,7 @@ def test_a_mixture_takes_over_where_a_proposal_is_off(sim1_informed):
     engine, labeled = sim1_informed.engine, sim1_informed.labeled
     good = next(q for _, q in proposals(engine, labeled, 1))
     off = Gaussian(good.mean + 3 * np.sqrt(np.diag(good.covariance)), 0.05 * good.covariance)
-    draws, log_z, name = importance_draws(engine, labeled, 1, [("off", off)], 8000, np.random.default_rng(0))
+    draws, log_z, name, _ = importance_draws(engine, labeled, 1, [("off", off)], 8000, np.random.default_rng(0))
     assert name == "mixture"
     assert draws.pareto_k < 0.7
     assert abs(log_z.value - good.log_z) < 0.1

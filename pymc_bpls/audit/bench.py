@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.audit.agreement import PairScores
 from pymc_bpls.audit.forms import Form
 from pymc_bpls.audit.truth import Truth
 from pymc_bpls.errors import CriterionError, ModeError
 from pymc_bpls.montecarlo.psis import integrand_ks
+from pymc_bpls.montecarlo.sparse_proposals import Approximation, local_gaussian
 from pymc_bpls.rules.label_rules import Options
 from pymc_bpls.rules.ranking import TIED
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion
@@ -85,14 +85,14 @@ class Bench:
         return np.repeat(result["class_sum_error"], self.codes.size // len(self.options.candidates))
 
 
-def _gaussian(form: Form, criterion: Criterion | FitCriterion, fit: ModelFit, warm: Any) -> Gaussian | None:
+def _gaussian(form: Form, criterion: Criterion | FitCriterion, fit: ModelFit, warm: Any) -> Approximation | None:
     """The Gaussian that a form approximates p_k by, where it has one with the prior in it."""
     if form.approximation != LAPLACE:
-        return warm[criterion.k]
+        return cast(Approximation, warm[criterion.k])
     if not isinstance(criterion, Criterion) or not criterion.prior or form.expansion == "mle":
         return None
     mode = fit.mode if criterion.k == 1 else fit.engine.fit(fit.labeled, fit.mode.theta, k=criterion.k)
-    return Gaussian.at_mode(mode)
+    return local_gaussian(mode)
 
 
 def _log_p(

@@ -112,7 +112,7 @@ def _relative_variance(log_terms: np.ndarray) -> float:
     return float(terms.var() / terms.mean() ** 2 / _effective(terms))
 
 
-def _degrees(q: int) -> int:
+def degrees_of_freedom(q: int) -> int:
     """Degrees of freedom: heavier tails than the normal's, though with radii that in q dimensions still overlap."""
     return max(_FEWEST_DEGREES, 2 * q)
 
@@ -128,7 +128,7 @@ class Proposal:
     def fitted(cls, draws: np.ndarray) -> Proposal:
         """To draws (n, q)."""
         covariance = np.atleast_2d(np.cov(draws, rowvar=False))
-        degrees = _degrees(draws.shape[1])
+        degrees = degrees_of_freedom(draws.shape[1])
         return cls(draws.mean(axis=0), covariance * (degrees - 2) / degrees)
 
     @cached_property
@@ -138,7 +138,9 @@ class Proposal:
 
     def _standard(self, rng: np.random.Generator | None = None) -> Any:
         correlations = self.scale / np.outer(self.sd, self.sd)
-        return scipy.stats.multivariate_t(np.zeros(len(self.mean)), correlations, df=_degrees(len(self.mean)), seed=rng)
+        return scipy.stats.multivariate_t(
+            np.zeros(len(self.mean)), correlations, df=degrees_of_freedom(len(self.mean)), seed=rng
+        )
 
     def draws(self, shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
         """Independent draws, shape (*shape, q)."""

@@ -8,7 +8,7 @@ from pymc_bpls.engine.engine import Engine
 from pymc_bpls.errors import ApproximationError
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.montecarlo.bridge import LogRatio, Proposal, bridge
-from pymc_bpls.montecarlo.psis import Target, log_densities
+from pymc_bpls.montecarlo.psis import AnyProposal, Target, log_densities
 
 
 def log_ratio(engine: Engine, labeled: Labeled, first: np.ndarray, second: np.ndarray) -> LogRatio:
@@ -20,18 +20,29 @@ def log_ratio(engine: Engine, labeled: Labeled, first: np.ndarray, second: np.nd
     return bridge(ratios(first), ratios(second))
 
 
-def log_normaliser(engine: Target, labeled: Labeled, k: int, draws: np.ndarray, rng: np.random.Generator) -> LogRatio:
+def log_normaliser(
+    engine: Target,
+    labeled: Labeled,
+    k: int,
+    draws: np.ndarray,
+    rng: np.random.Generator,
+    proposal: AnyProposal | None = None,
+) -> LogRatio:
     """log Z_k from draws (chain, draw, q) of p_k: each half of them is bridged to a t distribution that the other half fits.
+
+    All of them are bridged to a `proposal` that does not depend on them, where there is one.
 
     Raises
     ------
     ApproximationError
         There are too few draws for their covariance.
     """
+    if proposal is not None:
+        return _bridged(engine, labeled, k, proposal, draws, rng)
     half = draws.shape[1] // 2
     parts = draws[:, :half], draws[:, half : 2 * half]
     try:
-        found = [_bridged(engine, labeled, k, *pair, rng) for pair in (parts, parts[::-1])]
+        found = [_bridged_to_fitted(engine, labeled, k, *pair, rng) for pair in (parts, parts[::-1])]
     except (np.linalg.LinAlgError, ValueError) as singular:
         raise ApproximationError(
             f"{draws[..., 0].size} draws are too few for the covariance of {draws.shape[-1]} parameters. Take more draws."
@@ -44,11 +55,16 @@ def log_normaliser(engine: Target, labeled: Labeled, k: int, draws: np.ndarray, 
     return LogRatio(float(np.mean([each.value for each in found])), error, influence.ravel(), rest)
 
 
-def _bridged(
+def _bridged_to_fitted(
     engine: Target, labeled: Labeled, k: int, fitted: np.ndarray, draws: np.ndarray, rng: np.random.Generator
 ) -> LogRatio:
+    return _bridged(engine, labeled, k, Proposal.fitted(fitted.reshape(-1, draws.shape[-1])), draws, rng)
+
+
+def _bridged(
+    engine: Target, labeled: Labeled, k: int, proposal: AnyProposal, draws: np.ndarray, rng: np.random.Generator
+) -> LogRatio:
     q = draws.shape[-1]
-    proposal = Proposal.fitted(fitted.reshape(-1, q))
     proposed = proposal.draws(draws.shape[:2], rng)
     at = [
         log_densities(engine, labeled, theta.reshape(-1, q), k).reshape(theta.shape[:2]) - proposal.log_density(theta)

@@ -56,11 +56,17 @@ def walks(
     n: int,
     steps: int,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """n transitions of `steps` leapfrog steps each, of each point (S, d), whose scale `factor` (d, d) makes unit.
+    """n transitions of `steps` leapfrog steps each, of each point (S, d), whose scale `factor` makes unit: (d, d), or (d,).
 
     `at` gives the log-density and its gradient at a point. Returned are points, log-densities (S,), and the shares (S,) of
     proposals that were accepted.
     """
+
+    def scaled(vector: jax.Array) -> jax.Array:
+        return factor * vector if factor.ndim == 1 else factor @ vector
+
+    def scaled_back(vector: jax.Array) -> jax.Array:
+        return factor * vector if factor.ndim == 1 else vector @ factor
 
     def walk(start: tuple[jax.Array, jax.Array]) -> Any:
         point, key = start
@@ -75,10 +81,10 @@ def walks(
 
         def leapfrog(state: Any, _: None) -> tuple[Any, None]:
             point, momentum, _, gradient = state
-            momentum = momentum + 0.5 * size * (gradient @ factor)
-            point = point + factor @ (size * momentum)
+            momentum = momentum + 0.5 * size * scaled_back(gradient)
+            point = point + scaled(size * momentum)
             value, gradient = at(point)
-            return (point, momentum + 0.5 * size * (gradient @ factor), value, gradient), None
+            return (point, momentum + 0.5 * size * scaled_back(gradient), value, gradient), None
 
         (end, last, end_value, end_gradient), _ = jax.lax.scan(leapfrog, (point, momentum, value, gradient), length=steps)
         gain = end_value - value - 0.5 * (last @ last - momentum @ momentum)
@@ -100,8 +106,10 @@ def keys_of(n: int, rng: np.random.Generator) -> np.ndarray:
 Move = Callable[[np.ndarray, np.ndarray, float, np.random.Generator], tuple[np.ndarray, np.ndarray, float]]
 
 
-def moved(engine: Engine, labeled: Labeled, k: int, draws: Weighted, rng: np.random.Generator) -> tuple[np.ndarray, list[str]]:
-    """As many draws (S, q) with equal weights, and reasons to distrust them."""
+def moved(
+    engine: Engine, labeled: Labeled, k: int, draws: Weighted, rng: np.random.Generator, *, apart: bool = False
+) -> tuple[np.ndarray, list[str]]:
+    """As many draws (S, q) with equal weights, and reasons to distrust them; of many parameters each is scaled `apart`."""
     rows = engine.density.labeled_rows(labeled, k)
 
     def move(
@@ -114,16 +122,16 @@ def moved(engine: Engine, labeled: Labeled, k: int, draws: Weighted, rng: np.ran
         )
         return theta, value, float(accepted.mean())
 
-    return moved_by(move, draws, rng)
+    return moved_by(move, draws, rng, apart=apart)
 
 
-def moved_by(move: Move, draws: Weighted, rng: np.random.Generator) -> tuple[np.ndarray, list[str]]:
+def moved_by(move: Move, draws: Weighted, rng: np.random.Generator, *, apart: bool = False) -> tuple[np.ndarray, list[str]]:
     """The same by some transitions.
 
     Draws that came from the same one stay neighbours, so that errors by batches hold what they still have in common.
     """
     theta = resampled(draws, rng)
-    factor, step, halvings = _factor(draws), _LARGEST_STEP * theta.shape[1] ** -0.25, 0
+    factor, step, halvings = (draws.sd if apart else _factor(draws)), _LARGEST_STEP * theta.shape[1] ** -0.25, 0
     before, settled = None, 0
     with stage("moving draws by Hamiltonian transitions", _MOST_ROUNDS) as tell:
         for _ in range(_MOST_ROUNDS):

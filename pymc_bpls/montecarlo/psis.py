@@ -8,7 +8,8 @@ mixture, and the mixture grows a few times. Where k-hat does not rule out weight
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -18,16 +19,20 @@ from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.threads import IN_TURN
 from pymc_bpls.engine.engine import Engine
+from pymc_bpls.engine.sparse.curvature import SparseGaussian
 from pymc_bpls.errors import ApproximationError
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.montecarlo.bridge import LogRatio, Proposal
 from pymc_bpls.montecarlo.diagnostics import pareto_smoothed
 from pymc_bpls.montecarlo.pareto import GOOD_K, has_variance, tail_ks, tail_size
 from pymc_bpls.montecarlo.row_draws import RowTarget
+from pymc_bpls.montecarlo.sparse_proposals import Approximation, HierarchyProposal, SparseProposal, is_sparse, proposal_around
 from pymc_bpls.montecarlo.weighted import Weighted
 
 #: What is sampled: an engine, in θ, or the same in the coordinates of D's rows.
 Target = Engine | RowTarget
+#: What draws come from.
+AnyProposal = Proposal | SparseProposal | HierarchyProposal
 
 _FAR_BELOW = 700.0
 _EQUAL = 1e-9
@@ -35,26 +40,35 @@ _K_SETS, _K_DRAWS, _PAIRS = 4, 2000, 64
 #: A stream of its own: draws by seed 0 are the very features that somebody simulated by seed 0.
 _STREAM = 1_804_289_383
 _MIXTURES = 8
-_RAYS, _NAMED = (1e2, 1e4), 4
+_RAYS, _NAMED, _ALONG_AT_ONCE = (1e2, 1e4), 4, 256
 _CONSTANT_DRAWS = 2**13
 _EFFECTIVE = 0.02
 _POWERS = (1.0, 0.8, 0.6, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0)
 
 
+class Sampled(NamedTuple):
+    """Draws with Pareto-smoothed weights, log Z_k with its error, and what they came from: its name, and all its parts."""
+
+    draws: Weighted
+    log_z: LogRatio
+    name: str
+    proposals: list[AnyProposal]
+
+
 def importance_draws(
-    engine: Target, labeled: Labeled, k: int, proposals: Iterable[tuple[str, Gaussian]], n: int, rng: np.random.Generator
-) -> tuple[Weighted, LogRatio, str]:
-    """n draws with Pareto-smoothed weights, log Z_k with its error, and which proposal they came from."""
-    tried: list[Proposal] = []
-    best: tuple[Weighted, LogRatio, str] | None = None
+    engine: Target, labeled: Labeled, k: int, proposals: Iterable[tuple[str, Approximation]], n: int, rng: np.random.Generator
+) -> Sampled:
+    """n draws from the first proposal whose k-hat is good, or else from mixtures."""
+    tried: list[AnyProposal] = []
+    best: Sampled | None = None
     for name, q in proposals:
-        proposal = Proposal(q.in_theta.mean, q.in_theta.covariance)
+        proposal = proposal_around(q)
         try:
             weighted = _weighted(engine, labeled, k, [proposal], n, rng)
         except np.linalg.LinAlgError:
             continue
         tried.append(proposal)
-        best = _better(best, (*weighted, name))
+        best = _better(best, Sampled(*weighted, name, [proposal]))
         if _good(best):
             return best
     if best is None:
@@ -77,47 +91,50 @@ def mixture_draws(
     .. [1] Owen, A. and Zhou, Y. (2000). Safe and effective importance sampling. JASA 95, 135-143.
        https://doi.org/10.1080/01621459.2000.10473909
     """
-    mixture = [Proposal(q.in_theta.mean, q.in_theta.covariance) for q in proposals]
-    first = (*_weighted(engine, labeled, k, mixture, n, rng), "mixture")
-    draws, log_z, _ = _grown(engine, labeled, k, mixture, first, n, rng, _surely_good)
-    return draws, log_z
+    mixture = [proposal_around(q) for q in proposals]
+    first = Sampled(*_weighted(engine, labeled, k, mixture, n, rng), "mixture", mixture)
+    grown = _grown(engine, labeled, k, mixture, first, n, rng, _surely_good)
+    return grown.draws, grown.log_z
 
 
 def _grown(
     engine: Target,
     labeled: Labeled,
     k: int,
-    mixture: list[Proposal],
-    best: tuple[Weighted, LogRatio, str],
+    mixture: list[AnyProposal],
+    best: Sampled,
     n: int,
     rng: np.random.Generator,
-    will_do: Callable[[tuple[Weighted, LogRatio, str]], bool],
-) -> tuple[Weighted, LogRatio, str]:
-    """The best of the draws so far and of those from mixtures that each time have the moments of the last draws too."""
-    draws = best[0]
-    for _ in range(_MIXTURES):
+    will_do: Callable[[Sampled], bool],
+) -> Sampled:
+    """The best of the draws so far and of those from mixtures that each time have the moments of the last draws too.
+
+    Of many parameters, of which rows touch few, there is no covariance of draws: the mixture of all that were tried is last.
+    """
+    draws, dense = best.draws, all(isinstance(each, Proposal) for each in mixture)
+    for _ in range(_MIXTURES if dense else min(len(mixture) - 1, 1)):
         if will_do(best):
             break
-        mixture = [*mixture, _matched(draws)]
+        mixture = [*mixture, _matched(draws)] if dense else mixture
         draws, log_z = _weighted(engine, labeled, k, mixture, n, rng)
-        best = _better(best, (draws, log_z, "mixture"))
+        best = _better(best, Sampled(draws, log_z, "mixture", mixture))
     return best
 
 
-def _good(weighted: tuple[Weighted, LogRatio, str]) -> bool:
-    return weighted[0].pareto_k is not None and weighted[0].pareto_k <= GOOD_K
+def _good(sampled: Sampled) -> bool:
+    return sampled.draws.pareto_k is not None and sampled.draws.pareto_k <= GOOD_K
 
 
-def _surely_good(weighted: tuple[Weighted, LogRatio, str]) -> bool:
-    draws = weighted[0]
+def _surely_good(sampled: Sampled) -> bool:
+    draws = sampled.draws
     return draws.pareto_k is not None and has_variance(draws.pareto_k, len(draws.theta))
 
 
-def _better(old: tuple[Weighted, LogRatio, str] | None, new: tuple[Weighted, LogRatio, str]) -> tuple[Weighted, LogRatio, str]:
+def _better(old: Sampled | None, new: Sampled) -> Sampled:
     """The one with the smaller k-hat."""
-    if old is None or old[0].pareto_k is None or (new[0].pareto_k is not None and new[0].pareto_k < old[0].pareto_k):
+    if old is None or old.draws.pareto_k is None:
         return new
-    return old
+    return new if new.draws.pareto_k is not None and new.draws.pareto_k < old.draws.pareto_k else old
 
 
 def _matched(draws: Weighted) -> Proposal:
@@ -134,7 +151,7 @@ def _matched(draws: Weighted) -> Proposal:
 
 
 def _weighted(
-    engine: Target, labeled: Labeled, k: int, proposals: list[Proposal], n: int, rng: np.random.Generator
+    engine: Target, labeled: Labeled, k: int, proposals: list[AnyProposal], n: int, rng: np.random.Generator
 ) -> tuple[Weighted, LogRatio]:
     """Draws in equal parts from each proposal, weighted by p_k over the mixture's density, in random order."""
     sizes = np.full(len(proposals), n // len(proposals))
@@ -203,40 +220,60 @@ def log_densities(engine: Target, labeled: Labeled, theta: np.ndarray, k: int) -
     return np.where(np.isnan(at), -np.inf, at)
 
 
-def heavier_tails(engine: Engine, labeled: Labeled, k: int, draws: Weighted) -> list[str]:
+def heavier_tails(engine: Engine, labeled: Labeled, k: int, proposal: AnyProposal) -> list[str]:
     """A reason to distrust importance sampling where p_k falls more slowly than a t distribution, however far out.
 
     Weights are then unbounded, which k-hat says only where draws came there: along each parameter, both ways, they are compared
     at a hundred and at ten thousand standard deviations.
     """
-    proposal = Proposal(*draws.moments())
-    steps = np.vstack([np.diag(proposal.sd), -np.diag(proposal.sd)])
-    near, far = (proposal.mean + _RAYS[i] * steps for i in range(2))
-    with np.errstate(all="ignore"):
-        at_near, at_far = (log_densities(engine, labeled, theta, k) - proposal.log_density(theta) for theta in (near, far))
-        grows = (at_far > at_near) & np.isfinite(at_far)
-    q = len(proposal.mean)
-    names = [engine.density.parameters.labels[j] for j in np.flatnonzero(grows[:q] | grows[q:])]
+    grows = np.concatenate([_grows_along(engine, labeled, k, proposal, some) for some in _parts(len(proposal.mean))])
+    names = [engine.density.parameters.labels[j] for j in np.flatnonzero(grows)]
     if not names:
         return []
     return [f"the tails of the posterior along {', '.join(names[:_NAMED])} are heavier than those it was sampled by"]
 
 
+def _parts(q: int) -> Iterator[np.ndarray]:
+    """The parameters that are looked along together."""
+    return (np.arange(first, min(first + _ALONG_AT_ONCE, q)) for first in range(0, q, _ALONG_AT_ONCE))
+
+
+def _grows_along(engine: Engine, labeled: Labeled, k: int, proposal: AnyProposal, some: np.ndarray) -> np.ndarray:
+    """Whether weights still grow far out along some parameters (some,)."""
+    steps = np.zeros((len(some), len(proposal.mean)))
+    steps[np.arange(len(some)), some] = proposal.sd[some]
+    steps = np.vstack([steps, -steps])
+    near, far = (proposal.mean + ray * steps for ray in _RAYS)
+    with np.errstate(all="ignore"):
+        at_near, at_far = (log_densities(engine, labeled, theta, k) - proposal.log_density(theta) for theta in (near, far))
+        grows = (at_far > at_near) & np.isfinite(at_far)
+    return np.asarray(grows.reshape(2, -1).any(axis=0))
+
+
 def integrand_ks(
-    engine: Engine, labeled: Labeled, q: Gaussian, k: int, pairs: tuple[np.ndarray, np.ndarray]
+    engine: Engine, labeled: Labeled, q: Approximation, k: int, pairs: tuple[np.ndarray, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
     """k-hat of importance sampling from q of ∫ p(ŷ_i | x_i, θ) p_k(θ) dθ for each pair (sets, pairs), and of ∫ p_k(θ) dθ itself
     (sets,), from a few fixed sets of draws, whose differences say how uncertain a k-hat is.
     """
-    q = q.in_theta
     of_pairs, of_all = [], []
     for seed in range(_K_SETS):
-        z = np.random.default_rng((_STREAM, seed)).normal(size=(_K_DRAWS, len(q.mean)))
-        theta = q.mean + z @ q.factor.T
-        log_ratio = log_densities(engine, labeled, theta, k) + 0.5 * (z**2).sum(axis=1)
+        theta, log_q = _drawn_from(q, np.random.default_rng((_STREAM, seed)))
+        log_ratio = log_densities(engine, labeled, theta, k) - log_q
         of_pairs.append(_ks_of_pairs(engine, theta, log_ratio, *pairs))
         of_all.append(_ks(log_ratio[None])[0])
     return np.array(of_pairs), np.array(of_all)
+
+
+def _drawn_from(q: Approximation, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Draws θ (S, q), and their log density but for a constant."""
+    if isinstance(q, SparseGaussian) or is_sparse(q):
+        proposal = proposal_around(q)
+        theta = proposal.draws((1, _K_DRAWS), rng)[0]
+        return theta, proposal.log_density(theta)
+    q = q.in_theta
+    z = rng.normal(size=(_K_DRAWS, len(q.mean)))
+    return q.mean + z @ q.factor.T, -0.5 * (z**2).sum(axis=1)
 
 
 def _ks_of_pairs(

@@ -19,17 +19,19 @@ from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.arguments import check
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.mode import Mode
+from pymc_bpls.engine.sparse.curvature import SparseCurvature
 from pymc_bpls.errors import ApproximationError, BPLSError, CriterionError, ModeError
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.montecarlo.bridge import LogRatio
+from pymc_bpls.montecarlo.bridge import LogRatio, Proposal
 from pymc_bpls.montecarlo.constants import log_normaliser, log_ratio
 from pymc_bpls.montecarlo.moves import moved, moved_by
 from pymc_bpls.montecarlo.nuts import LEAST_ESS, Draws, named_draws, sample_without_divergences
 from pymc_bpls.montecarlo.other_modes import unvisited_modes
 from pymc_bpls.montecarlo.pareto import GOOD_K, has_variance
-from pymc_bpls.montecarlo.psis import heavier_tails, importance_draws
+from pymc_bpls.montecarlo.psis import AnyProposal, heavier_tails, importance_draws
 from pymc_bpls.montecarlo.row_draws import RowTarget
+from pymc_bpls.montecarlo.sparse_proposals import Approximation, local_gaussian
 from pymc_bpls.montecarlo.weighted import Weighted
 from pymc_bpls.text.progress import stage
 
@@ -45,7 +47,7 @@ _DRAWN_FROM = {
     },
 }
 #: Makes Gaussian approximations of p_k for D, by name.
-Around = Callable[[Engine, Labeled, int], Iterable[tuple[str, Gaussian]]]
+Around = Callable[[Engine, Labeled, int], Iterable[tuple[str, Approximation]]]
 
 
 @dataclass(frozen=True)
@@ -143,8 +145,8 @@ class Psis:
         elif self.absolute:
             normaliser = sampled.log_z
         draws = sampled.draws
-        if RowTarget.of(engine, labeled) is None:  # else the prior is Gaussian, and no likelihood grows beyond bounds
-            reasons += heavier_tails(engine, labeled, k, draws)
+        if sampled.around is not None:
+            reasons += heavier_tails(engine, labeled, k, sampled.around)
         reasons += unvisited_modes(engine, labeled, k, draws)
         source = f"{self.n} draws by importance sampling"
         return Reference(draws, normaliser, {}, reasons, source, lambda: sampled.log_z, rng, sampled.proposal)
@@ -152,13 +154,18 @@ class Psis:
 
 @dataclass(frozen=True)
 class Sample:
-    """Draws of p_k by importance sampling, which were `moved` or not, log Z_k, and reasons to distrust them."""
+    """Draws of p_k by importance sampling, which were `moved` or not, log Z_k, and reasons to distrust them.
+
+    `around` is a t distribution about where they are, None where tails are known: under a Gaussian prior, where no likelihood
+    grows beyond bounds.
+    """
 
     draws: Weighted
     log_z: LogRatio
     proposal: str
     moved: bool
     reasons: list[str]
+    around: AnyProposal | None = None
 
     def over(self, ordinary: Sample, engine: Engine, labeled: Labeled) -> LogRatio:
         """log Z_2 − log Z_1: bridged where draws were moved."""
@@ -177,18 +184,18 @@ def importance_samples(
     if target is not None:
         return _samples_in_rows(target, engine, labeled, ks, n, rng, around)
     drawn = [importance_draws(engine, labeled, k, around(engine, labeled, k), n, rng) for k in ks]
-    move = any(draws.pareto_k is None or not has_variance(draws.pareto_k, n) for draws, _, _ in drawn)
+    move = any(each.draws.pareto_k is None or not has_variance(each.draws.pareto_k, n) for each in drawn)
     samples = []
-    for k, (draws, log_z, proposal) in zip(ks, drawn, strict=True):
-        reasons = _bad_k(draws.pareto_k)
+    for k, (draws, log_z, name, parts) in zip(ks, drawn, strict=True):
+        reasons, sparse = _bad_k(draws.pareto_k), not isinstance(parts[0], Proposal)
         if move:
-            theta, unsettled = moved(engine, labeled, k, draws, rng)
+            theta, unsettled = moved(engine, labeled, k, draws, rng, apart=sparse)
             draws, reasons = Weighted(theta, np.zeros(n), 1, draws.pareto_k), reasons + unsettled
             try:
-                log_z = log_normaliser(engine, labeled, k, theta[None], rng)
+                log_z = log_normaliser(engine, labeled, k, theta[None], rng, parts[0] if sparse else None)
             except ApproximationError as error:
                 reasons = [*reasons, str(error).split(". ")[0]]
-        samples.append(Sample(draws, log_z, proposal, move, reasons))
+        samples.append(Sample(draws, log_z, name, move, reasons, parts[0] if sparse else Proposal(*draws.moments())))
     return samples
 
 
@@ -210,9 +217,9 @@ def _samples_in_rows(
                 yield name, own
 
     drawn = [importance_draws(target, labeled, k, proposals_within(k), n, rng) for k in ks]
-    move = any(draws.pareto_k is None or not has_variance(draws.pareto_k, n) for draws, _, _ in drawn)
+    move = any(each.draws.pareto_k is None or not has_variance(each.draws.pareto_k, n) for each in drawn)
     samples = []
-    for k, (draws, log_z, proposal) in zip(ks, drawn, strict=True):
+    for k, (draws, log_z, proposal, _) in zip(ks, drawn, strict=True):
         reasons, points, log_weights = _bad_k(draws.pareto_k), draws.theta, draws.log_weights
         if move:
             points, unsettled = moved_by(partial(target.moved, k), draws, rng)
@@ -243,16 +250,19 @@ class PsisElseNuts:
 
 def proposals(
     engine: Engine, labeled: Labeled, k: int, names: Sequence[str] = tuple(APPROXIMATIONS)
-) -> Iterator[tuple[str, Gaussian]]:
-    """Gaussian approximations of p_k that the model has, the most trustworthy first: those of `names`, then Laplace's."""
+) -> Iterator[tuple[str, Approximation]]:
+    """Gaussian approximations of p_k that the model has, the most trustworthy first: those of `names`, then Laplace's.
+
+    VI has a covariance of all parameters: not where rows touch few of many.
+    """
     refused: list[BPLSError] = []
     mode: Mode | None = None
     try:
         mode = engine.fit(labeled)
     except ModeError as error:
         refused.append(error)
-    yielded = 0
-    for name in names:
+    yielded, sparse = 0, mode is not None and isinstance(mode.curvature, SparseCurvature)
+    for name in (name for name in names if not (sparse and name == "vi")):
         try:
             q = APPROXIMATIONS[name].fit(engine, labeled, k, mode, None)
         except ApproximationError as error:
@@ -261,7 +271,7 @@ def proposals(
             yielded += 1
             yield name, q
     if mode is not None:
-        yield "laplace", Gaussian.at_mode(mode if k == 1 else engine.fit(labeled, mode.theta, k=k))
+        yield "laplace", local_gaussian(mode if k == 1 else engine.fit(labeled, mode.theta, k=k))
     elif not yielded:
         raise refused[0]
 

@@ -36,6 +36,12 @@ class Weighted:
         """Kish's effective number of draws by their weights, (Σ w)² / Σ w²."""
         return float(np.exp(2 * logsumexp(self.log_weights) - logsumexp(2 * self.log_weights)))
 
+    @property
+    def sd(self) -> np.ndarray:
+        """Standard deviation of each parameter (q,)."""
+        weights = np.exp(self.log_weights - logsumexp(self.log_weights))
+        return np.asarray(np.sqrt(weights @ (self.theta - weights @ self.theta) ** 2))
+
     def moments(self, power: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
         """Mean (q,) and covariance (q, q), with the weights to a power."""
         log_weights = power * self.log_weights

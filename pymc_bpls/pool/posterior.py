@@ -28,7 +28,7 @@ from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.engine.rows.marginal_rows import Marginal
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.montecarlo.bridge import LogRatio
+from pymc_bpls.montecarlo.bridge import LogRatio, Proposal
 from pymc_bpls.montecarlo.nuts import LEAST_ESS, sample
 from pymc_bpls.montecarlo.other_modes import Search, missed_modes
 from pymc_bpls.montecarlo.pareto import GOOD_K
@@ -126,7 +126,7 @@ def _weighted_draws(target: Target, q: Gaussian, options: Mapping[str, Any]) -> 
     around = [q, *(Gaussian.at_mode(mode) for mode in (*others, *target.wider))]
     with stage(f"{n:,} draws by importance sampling"):
         draws, log_z = mixture_draws(target.engine, target.labeled, 1, around, n, np.random.default_rng(0))
-    reasons = [*_doubtful_weights(draws), *heavier_tails(target.engine, target.labeled, 1, draws)]
+    reasons = [*_doubtful_weights(draws), *heavier_tails(target.engine, target.labeled, 1, Proposal(*draws.moments()))]
     return Posterior(draws.theta[None], [*reasons, *missed_modes(target.search, draws)], q, draws, log_z)
 
 

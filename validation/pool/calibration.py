@@ -60,7 +60,7 @@ def ranks(seed: int) -> dict[str, Any]:
     pool = Unlabeled(pls.scorer.problem.table.candidates, np.ones(N_POOL))
     target = find_target(pls.scorer.problem, replace(pls.engine, pool=pool), pls.labeled, pls.engine.fit(pls.labeled))
     proposals = [("laplace", Gaussian.at_mode(mode).in_theta) for mode in target.search.modes]
-    weighted, _, _ = importance_draws(target.engine, pls.labeled, 1, proposals, DRAWS, rng)
+    weighted = importance_draws(target.engine, pls.labeled, 1, proposals, DRAWS, rng).draws
     weights = np.exp(weighted.log_weights - logsumexp(weighted.log_weights))
     exact = weighted.theta[rng.choice(len(weights), KEPT, p=weights)]
     with warnings.catch_warnings():

@@ -11,12 +11,12 @@ import numpy as np
 import xarray as xr
 
 import pymc_bpls as bpls
-from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.montecarlo.nuts import SMALLER_STEPS, Draws, diagnose, divergences, sample
 from pymc_bpls.montecarlo.references import Method, Psis, Reference, proposals, reference_by
+from pymc_bpls.montecarlo.sparse_proposals import Approximation
 from pymc_bpls.rules.label_rules import find_rule
 from pymc_bpls.scoring.exact import exact_tree, find_exact
 from pymc_bpls.scoring.scorer import label_options
@@ -81,7 +81,7 @@ def draws_of_chain(case: Case, method: str) -> int:
 
 
 @cache
-def prepared(case: Case) -> tuple[bpls.BPLS, Callable[[int], list[tuple[str, Gaussian]]]]:
+def prepared(case: Case) -> tuple[bpls.BPLS, Callable[[int], list[tuple[str, Approximation]]]]:
     """The case's model, compiled once, and its Gaussians, fitted once: they do not depend on a seed."""
     pls = bpls.BPLS(case.model())
     return pls, cache(lambda k: list(proposals(pls.engine, pls.labeled, k)))

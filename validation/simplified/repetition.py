@@ -47,7 +47,7 @@ def _true_labels(last: Round, y: np.ndarray, training: SelfTraining) -> int:
 def regret(engine: Engine, at: Round, rng: np.random.Generator) -> dict[str, Any]:
     """Exact log PPP that each choice loses, and the simplified one's more than the full one's, with Monte Carlo errors."""
     assert at.choices is not None
-    draws, _, proposal = importance_draws(engine, at.labeled, 2, proposals(engine, at.labeled, 2), DRAWS, rng)
+    draws, _, proposal, _ = importance_draws(engine, at.labeled, 2, proposals(engine, at.labeled, 2), DRAWS, rng)
     averages = average(engine, draws, at.candidates, at.choices.codes)
     best = int(np.argmax(averages.log_mean))
     full, simplified = (at.choices.best[criterion] for criterion in CRITERIA)
