@@ -1,6 +1,6 @@
 """All cases: `python -m validation.approximations`. Writes `results.json` as it goes, then the table and the figure.
 
-What is in `results.json` already is not computed again: delete it to start anew.
+What is in `results.json` already is not computed again: delete it, a case or one of its methods there to start anew.
 """
 
 from __future__ import annotations
@@ -25,10 +25,13 @@ from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.approximations.predictions.predictive import Predictive
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.newton import kernels
+from pymc_bpls.montecarlo.averages import average
 from pymc_bpls.montecarlo.nuts import sample
+from pymc_bpls.montecarlo.pareto import GOOD_K
 from pymc_bpls.montecarlo.psis import log_evidence
+from pymc_bpls.montecarlo.references import Psis
 from validation.approximations.cases import Case, cases
-from validation.approximations.report import draw, write
+from validation.approximations.report import METHODS, draw, write
 from validation.study.command import finish
 from validation.study.control_variates import controlled, log_means, stein
 
@@ -38,23 +41,13 @@ REPORTS = HERE.parent / "reports"
 _CHAINS, _DRAWS_AT_ONCE = 4, 4096
 
 
-def measure(case: Case) -> dict[str, Any]:
-    """Every approximation of one case beside the reference."""
+def measure(case: Case, found: dict[str, Any]) -> dict[str, Any]:
+    """Every approximation of one case beside the reference, less what was `found` before."""
     pls = bpls.BPLS(case.model(), **case.options)
-    reference = exact(pls, case)
-    found: dict[str, Any] = {
-        "q": pls.engine.density.dimension,
-        "n": len(pls.labeled),
-        "range": float(np.ptp(reference.log_mean)),
-        "mcse": float(reference.error.max()),
-        "reasons": reference.reasons,
-        "by_nuts": reference.by_nuts,
-        "controlled": reference.by_nuts,
-        "exact": reference.log_mean.tolist(),
-        "methods": {},
-    }
+    found = found or described(pls, exact(pls, case))
+    reference, done = np.array(found["exact"]), found["methods"]
     for name, scores in methods(pls).items():
-        if name == "PSIS" and not found["by_nuts"]:
+        if name in done or (name == "PSIS" and not found["by_nuts"]):
             continue
         try:
             scores()
@@ -62,49 +55,87 @@ def measure(case: Case) -> dict[str, Any]:
             values = scores()
             seconds = time.perf_counter() - start
         except bpls.BPLSError as error:
-            found["methods"][name] = {"refused": str(error)}
+            done[name] = {"refused": str(error)}
         else:
-            found["methods"][name] = compare(values, reference.log_mean) | {"seconds": seconds, "pareto_k": pareto_k(pls, name)}
+            done[name] = compare(values, reference) | {"seconds": seconds, "pareto_k": pareto_k(pls, name)}
     return found
 
 
 @dataclass(frozen=True)
 class Reference:
-    """log E[p] of every candidate (m,), its standard error, reasons to distrust it, and whether it is by NUTS."""
+    """log E[p] of every candidate (m,) with its standard error, by control variates or without; reasons to distrust it, and
+    whether it is by NUTS.
+    """
 
     log_mean: np.ndarray
     error: np.ndarray
+    controlled: bool
     reasons: list[str]
     by_nuts: bool
 
 
+def described(pls: bpls.BPLS, reference: Reference) -> dict[str, Any]:
+    """What is kept of a case's reference, with no approximation yet."""
+    return {
+        "q": pls.engine.density.dimension,
+        "n": len(pls.labeled),
+        "range": float(np.ptp(reference.log_mean)),
+        "mcse": float(reference.error.max()),
+        "reasons": reference.reasons,
+        "by_nuts": reference.by_nuts,
+        "controlled": reference.controlled,
+        "exact": reference.log_mean.tolist(),
+        "methods": {},
+    }
+
+
 def exact(pls: bpls.BPLS, case: Case) -> Reference:
     """The reference of a case."""
-    if case.weighted:
-        tree = pls.exact(method="psis", draws=case.weighted, chains=1, random_seed=0, absolute=False, progressbar=False)
-        if tree.attrs["reliable"]:
-            found = tree["exact"].to_dataset()
-            return Reference(found["log_predictive"].to_numpy(), found["mcse"].to_numpy(), [], by_nuts=False)
-    return by_nuts(pls, case)
+    return (by_weights(pls, case.weighted) if case.weighted else None) or by_nuts(pls, case)
+
+
+def by_weights(pls: bpls.BPLS, n: int) -> Reference | None:
+    """Weighted averages over n draws by importance sampling, with control variates; None where they cannot be trusted."""
+    engine, labeled = pls.engine, pls.labeled
+    sampled = Psis(absolute=False, n=n, seed=0)(pls.scorer.problem, engine, labeled, 2)
+    rows, codes = candidates(pls)
+    if sampled.reasons or average(engine, sampled.draws, rows, codes).pareto_k.max() > GOOD_K:
+        return None
+    weights = np.exp(sampled.draws.log_weights - sampled.draws.log_weights.max())
+    return Reference(*averages(pls, sampled.draws.theta, 1, weights), [], by_nuts=False)
 
 
 def by_nuts(pls: bpls.BPLS, case: Case) -> Reference:
     """Averages over draws of p(D | θ)² π(θ), with control variates."""
-    engine, labeled, problem = pls.engine, pls.labeled, pls.scorer.problem
     options: dict[str, Any] = {
         "draws": case.draws,
         "tune": case.tune,
         "chains": _CHAINS,
         "target_accept": case.target_accept,
     }
-    draws = sample(problem, labeled, 2, random_seed=0, **options)
+    draws = sample(pls.scorer.problem, pls.labeled, 2, random_seed=0, **options)
+    return Reference(*averages(pls, draws.flat, _CHAINS, None), draws.reasons, by_nuts=True)
+
+
+def averages(pls: bpls.BPLS, theta: np.ndarray, chains: int, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, bool]:
+    """log means (m,) of the candidates' likelihoods over draws θ (S, q), their errors, and whether control variates were taken.
+
+    None are where gradients at some draw have left double precision.
+    """
+    engine, labeled = pls.engine, pls.labeled
     gradient = jax.jit(jax.vmap(partial(_gradient, engine, engine.density.labeled_rows(labeled, 2.0))))
-    scores = pls.score("probability")
-    rows, codes = scores["candidate"].to_numpy(), problem.codes(scores["pseudo_label"].to_numpy())
-    pieces = np.array_split(draws.flat, max(1, len(draws.flat) // _DRAWS_AT_ONCE))
-    controls = stein(draws.flat, np.concatenate([np.asarray(gradient(piece)) for piece in pieces]))
+    rows, codes = candidates(pls)
+    pieces = np.array_split(theta, max(1, len(theta) // _DRAWS_AT_ONCE))
+    controls = stein(theta, np.concatenate([np.asarray(gradient(piece)) for piece in pieces]))
     values = np.exp(np.concatenate([engine.log_factor_pairs(piece, rows, codes) for piece in pieces], axis=1).T)
-    return Reference(*log_means(controlled(values, controls), _CHAINS), draws.reasons, by_nuts=True)
+    usable = bool(np.isfinite(controls).all())
+    return (*log_means(controlled(values, controls, weights) if usable else values, chains, weights), usable)
+
+
+def candidates(pls: bpls.BPLS) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and class codes (m,) of what is scored."""
+    scores = pls.score("probability")
+    return scores["candidate"].to_numpy(), pls.scorer.problem.codes(scores["pseudo_label"].to_numpy())
 
 
 def _gradient(engine: Engine, rows: Any, theta: jax.Array) -> jax.Array:
@@ -116,12 +147,8 @@ def methods(pls: bpls.BPLS) -> dict[str, Callable[[], np.ndarray]]:
     """log PPP of each candidate up to a constant, by each approximation."""
 
     def predictive_laplace() -> np.ndarray:
-        labeled, codes = pls.labeled, pls.scorer.problem.codes
-        mode = pls.engine.fit(labeled, k=2)
-        scores = pls.score("probability")
-        rows = scores["candidate"].to_numpy()
-        predictive = Predictive(pls.engine)
-        return predictive.log_mean_lik_of(Gaussian.at_mode(mode), rows, codes(scores["pseudo_label"].to_numpy()))
+        mode = pls.engine.fit(pls.labeled, k=2)
+        return Predictive(pls.engine).log_mean_lik_of(Gaussian.at_mode(mode), *candidates(pls))
 
     return {
         "Laplace, refits": lambda: pls.score(approximation="laplace")["score"].to_numpy(),
@@ -158,13 +185,18 @@ def pareto_k(pls: bpls.BPLS, name: str) -> float | None:
 def compute(names: Sequence[str]) -> None:
     """Measure what is missing of the cases that are called so, or of all."""
     for case in cases():
-        results = stored()
-        if case.name in results or (names and case.name not in names):
+        found = stored().get(case.name, {})
+        if (names and case.name not in names) or (found and ("exact" not in found or _complete(found))):
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", bpls.BPLSWarning)
-            results[case.name] = measure(case)
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+            measured = measure(case, found)
+        RESULTS.write_text(json.dumps(stored() | {case.name: measured}, indent=1) + "\n")
+
+
+def _complete(found: dict[str, Any]) -> bool:
+    """Whether no approximation of a case is missing."""
+    return set(METHODS) <= {*found["methods"], *(() if found["by_nuts"] else ("PSIS",))}
 
 
 def stored() -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 For a polynomial P of θ the Stein operator gives ΔP + ∇P'∇log p, whose mean under p is 0 where p vanishes at infinity. What is
 averaged is regressed on those of all monomials of degree one and two; the mean of the residuals is the same, and their variance
-a tenth to a hundredth where p is nearly Gaussian.
+a tenth to a hundredth where p is nearly Gaussian. Draws may have weights, as those of importance sampling.
 """
 
 from __future__ import annotations
@@ -25,15 +25,22 @@ def stein(theta: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     return np.column_stack([slope, *products])
 
 
-def controlled(values: np.ndarray, controls: np.ndarray) -> np.ndarray:
-    """Values (S, m) less what the controls (S, T) explain of them."""
+def controlled(values: np.ndarray, controls: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """Values (S, m) less what the controls (S, T) explain of them, by least squares with the draws' weights (S,)."""
     regressors = np.column_stack([np.ones(len(controls)), controls])
-    coefficients = np.linalg.lstsq(regressors, values, rcond=None)[0]
+    root = np.ones((len(values), 1)) if weights is None else np.sqrt(weights / weights.mean())[:, None]
+    coefficients = np.linalg.lstsq(root * regressors, root * values, rcond=None)[0]
     return np.asarray(values - controls @ coefficients[1:])
 
 
-def log_means(values: np.ndarray, chains: int) -> tuple[np.ndarray, np.ndarray]:
-    """log of the means of values (S, m), chain after chain, and their standard errors (m,) by batches of each chain."""
-    batches = np.stack([batch.mean(axis=0) for chain in np.split(values, chains) for batch in np.array_split(chain, _BATCHES)])
-    mean = values.mean(axis=0)
-    return np.log(mean), batches.std(axis=0, ddof=1) / mean / np.sqrt(len(batches))
+def log_means(values: np.ndarray, chains: int, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """log of the means of values (S, m), chain after chain, and their standard errors (m,) by batches of each chain.
+
+    Of draws with `weights` (S,) it is the weighted mean, whose error is that of what each draw brings to it.
+    """
+    shares = np.full(len(values), 1 / len(values)) if weights is None else weights / weights.sum()
+    mean = shares @ values
+    brought = shares[:, None] * (values - mean)
+    batches = [batch.sum(axis=0) for chain in np.split(brought, chains) for batch in np.array_split(chain, _BATCHES)]
+    size = len(batches)
+    return np.log(mean), np.sqrt(size / (size - 1) * np.square(batches).sum(axis=0)) / mean
