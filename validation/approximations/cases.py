@@ -143,16 +143,12 @@ HIERARCHIES = {
 }
 
 
-#: How many weighted draws the references of the others have, where approximations are as exact as 40,000 draws are.
-WEIGHTED = {"zero_sum_groups": 400_000}
-
-
 def of_zoo(name: str, kind: zoo.Kind) -> Case:
     """A model that people write, as the tests declare it: 30 labeled rows, 12 candidates."""
     shown = f"zoo: {name.replace('_', ' ')}"
     if name in HIERARCHIES:
         return Case(shown, kind.table, kind.options, draws=10_000, target_accept=HIERARCHIES[name])
-    return Case(shown, kind.table, kind.options, draws=2000, weighted=WEIGHTED.get(name, 40_000))
+    return Case(shown, kind.table, kind.options, draws=2000, weighted=40_000)
 
 
 def of_many(name: str, declare: Callable[[], pm.Model]) -> Case:
