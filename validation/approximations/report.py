@@ -45,8 +45,9 @@ def write(results: Results, missing: list[str], path: Path) -> None:
                 "centred error of log PPP / exact log PPP lost by the choice / k-hat of importance sampling from that "
                 "approximation / milliseconds, compiled. The reference is 4 × 4,000 draws of NUTS on the doubled posterior; "
                 "for the zoo's hierarchies 4 × 10,000 draws of NUTS, for its models of many parameters 4 × 4,000, for its "
-                "other models 40,000 weighted draws whose k-hat is below 0.7, or else 4 × 2,000 of NUTS. Where the error of the reference has "
-                "a star, averages are taken with control variates (Mira et al. 2013), which makes them as exact as those of "
+                "other models 40,000 weighted draws whose k-hat is below 0.7, or else 4 × 2,000 of NUTS. "
+                "Where the error of the reference has a star, averages are taken with control "
+                "variates (Mira et al. 2013), which makes them as exact as those of "
                 "ten to a hundred times the draws. "
                 "Errors near its own largest Monte Carlo error and τ between near ties cannot be told from it. "
                 "Times of the zoo were taken on a busy machine." + left,
