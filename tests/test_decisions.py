@@ -157,9 +157,11 @@ def test_no_degree_of_optimism(alpha):
         bpls.Hurwicz(alpha)
 
 
-@pytest.mark.parametrize("labels", ("best", "Hurwicz(much)", 3, None))
-def test_a_rule_that_is_unknown(small, labels):
-    with pytest.raises(bpls.CriterionError, match="is unknown"):
+@pytest.mark.parametrize(
+    ("labels", "said"), [("best", "is unknown"), ("Hurwicz(much)", "is unknown"), (3, "not a rule"), (None, "not a rule")]
+)
+def test_a_rule_that_is_unknown(small, labels, said):
+    with pytest.raises(bpls.CriterionError, match=said):
         small.score(labels=labels, approximation="laplace")
     assert find_rule("Hurwicz(0.25)") == bpls.Hurwicz(0.25)
 

@@ -254,6 +254,7 @@ def test_the_first_of_a_random_order_is_taken_by_chance():
     assert summary.first_by_chance == pytest.approx(100 * np.mean(firsts), abs=0.4) and summary.rounds_valued == 1
 
 
+@pytest.mark.slow
 def test_the_report_says_what_the_records_hold(tmp_path):
     held = summaries({EP: 5.0, ORIGINAL: 1.0, GLM_RANDOM: 1.0})
     drawn = {each.key: held[each.key] for each in (TABLE_1[0], REAL[1])}

@@ -54,6 +54,7 @@ def test_predictions_are_averages_over_the_posterior_where_the_predictor_says_so
     np.testing.assert_allclose(by_run, exact, rtol=0, atol=0.005)
 
 
+@pytest.mark.slow
 def test_an_audit_counts_the_labels_that_exact_values_contradict(hierarchy):
     p = by_quadrature(2)
     for predictor, cure in (("map", True), ("auto", False)):

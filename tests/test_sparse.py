@@ -73,6 +73,7 @@ def many_groups(groups, n_labeled=150, n=250):
     return bpls.BPLS(model)
 
 
+@pytest.mark.slow
 def test_many_groups_are_sparse_by_themselves_and_scores_are_those_of_dense_matrices():
     pls = many_groups(250)
     mode = pls.engine.fit(pls.labeled)

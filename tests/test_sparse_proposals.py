@@ -62,6 +62,7 @@ def test_around_a_mixture_it_is_the_law_of_dense_matrices(hierarchy):
     np.testing.assert_allclose(left.mean(axis=0) / left.std(axis=0), 0, atol=5 / np.sqrt(COUNT))
 
 
+@pytest.mark.slow
 def test_constants_are_those_of_dense_proposals():
     pls, rng = many_groups(30), np.random.default_rng(0)
     found = [

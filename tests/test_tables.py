@@ -50,6 +50,7 @@ def mean_of(function, m, s):
     return sum(pieces)
 
 
+@pytest.mark.slow
 def test_averages_by_the_pool_table_are_those_of_quadrature(declared):
     table = declared.scorer.engines.of(declared.labeled).pool_table
     rng = np.random.default_rng(1)

@@ -54,9 +54,7 @@ REFITTED = kinds(
         "custom_distribution",
     ),
 )
-STRUCTURED = kinds(
-    ("discrete_time_survival", "item_response", "contamination", "tanh_network"), fast=("item_response", "contamination")
-)
+STRUCTURED = kinds(("discrete_time_survival", "item_response", "contamination", "tanh_network"), fast=("item_response",))
 WITHOUT_REFITS = kinds(
     (
         "cloglog",
@@ -70,7 +68,7 @@ WITHOUT_REFITS = kinds(
         "class_conditional_gaussian",
         "custom_distribution",
     ),
-    fast=("cloglog", "softmax_of_logit_p", "hierarchical_non_centered", "contamination"),
+    fast=("cloglog", "softmax_of_logit_p", "hierarchical_non_centered"),
 )
 POOLED = kinds(zoo.POOLED, fast=("held_logistic", "held_softmax", "held_groups"))
 
