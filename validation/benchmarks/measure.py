@@ -8,6 +8,7 @@ STARTED = time.perf_counter()
 
 import json  # noqa: E402
 import resource  # noqa: E402
+import subprocess  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 from functools import partial  # noqa: E402
@@ -25,6 +26,25 @@ REPEATS, RUN_REPEATS = 5, 3
 def peak_memory() -> float:
     """Peak resident memory of this process, GiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def start(name: str) -> dict[str, Any]:
+    """Process start to first scores by the default approximation, beside `import pymc, jax`, each in processes of its own."""
+    imports = "import time; started = time.perf_counter(); import pymc, jax; print(time.perf_counter() - started)"
+    scores = ("-m", "validation.benchmarks.measure", "first", name)
+
+    def seconds_of(*arguments: str) -> float:
+        done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True)
+        return float(done.stdout.split()[-1])
+
+    return in_turn({"imports": lambda: seconds_of("-c", imports), "first_scores": lambda: seconds_of(*scores)}, RUN_REPEATS)
+
+
+def first(name: str) -> float:
+    """Seconds from process start to first scores by the default approximation."""
+    held = cases.case(name)
+    bpls.BPLS(rivals.declare(held.X, held.y)).score()
+    return time.perf_counter() - STARTED
 
 
 def cold(name: str) -> dict[str, Any]:
@@ -165,6 +185,16 @@ def groups(n: str, m: str, count: str, approximation: str) -> dict[str, Any]:
     return found
 
 
+def small_hierarchy() -> dict[str, Any]:
+    """20 rounds with 40 labeled rows in 8 groups from the declared model, all compiling included, and once more, warm."""
+    pls = bpls.BPLS(cases.hierarchy(40, 80, 8))
+
+    def rounds() -> float:
+        return rivals.seconds(lambda: pls.self_train(rounds=20, progressbar=False))
+
+    return {"first": [rounds()], "warm": [rounds()], "compilations": int(pls.compilations.sizes["compilation"])}
+
+
 def flops(n: str, m: str, q: str) -> dict[str, Any]:
     """A refit beside the matrix product and the Cholesky factorisation that it cannot do without."""
     held = cases.gaussian(int(n), int(m), int(q))
@@ -197,7 +227,9 @@ def in_turn(timed: dict[str, Callable[[], float]], repeats: int) -> dict[str, An
     return found
 
 
-KINDS: dict[str, Callable[..., dict[str, Any]]] = {
+KINDS: dict[str, Callable[..., Any]] = {
+    "start": start,
+    "first": first,
     "cold": cold,
     "round": round_,
     "run": run,
@@ -208,6 +240,7 @@ KINDS: dict[str, Callable[..., dict[str, Any]]] = {
     "features": features,
     "digits": digits,
     "groups": groups,
+    "small_hierarchy": small_hierarchy,
     "flops": flops,
 }
 
