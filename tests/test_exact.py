@@ -92,6 +92,7 @@ def test_nuts_agrees_with_quadrature(quadrature):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("quadrature", QUADRATURE[1:], indirect=True)
 def test_errors_of_nuts_are_honest(quadrature, monkeypatch):
     """Each run takes 500 draws of four long chains, which are compiled and tuned once."""
     split, pls = quadrature

@@ -45,6 +45,7 @@ _DIMS = {
 RESERVED = frozenset(
     _DIMS
     | {
+        "approximate",
         "approximation",
         "centred",
         "centred_mcse",
