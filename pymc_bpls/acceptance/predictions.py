@@ -60,7 +60,7 @@ def leave_one_out(scorer: ModelScorer, candidates: np.ndarray) -> Predictions:
     fit = scorer.fit(D)
     q = _by_ep(fit)
     if q is not None:
-        log_p = fit.predictive.log_mean_probabilities_at(cavity_marginals(fit.engine, D, q), D.positions)
+        log_p = fit.predictive.log_mean_probabilities_at(cavity_marginals(q), D.positions)
         return _with_candidates_by_ep(fit, q, D, log_p, candidates)
     parts = []
     with stage("each labeled row left out", len(D)) as tell:

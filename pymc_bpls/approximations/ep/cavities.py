@@ -11,21 +11,15 @@ References
 
 from __future__ import annotations
 
-import numpy as np
-
 from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.approximations.quadrature.tilted import Marginals
-from pymc_bpls.engine.engine import Engine
-from pymc_bpls.model.data.table import Labeled
 
 
-def cavity_marginals(engine: Engine, labeled: Labeled, q: Gaussian) -> Marginals:
+def cavity_marginals(q: Gaussian) -> Marginals:
     """Mean and variance (n,) of the predictors of D's rows, each without its own site; q is EP's fit of D."""
-    model = q.rows or engine.affine_rows
-    assert model is not None and q.sites is not None
-    block = model.block(labeled.positions, labeled.codes, np.ones(len(labeled)))
-    A = block.matrix[:, 0, :]
-    mean, variance = A @ q.mean + block.offset[:, 0], ((A @ q.covariance) * A).sum(axis=1)
-    tau, nu = q.sites.tau[: len(labeled)], q.sites.nu[: len(labeled)]
+    assert q.sites is not None and q.sites.marginals is not None
+    n = len(q.sites.labeled)
+    tau, nu = q.sites.tau[:n], q.sites.nu[:n]
+    mean, variance = (each[:n] for each in q.sites.marginals)
     without = 1 / (1 / variance - tau)
     return Marginals(without * (mean / variance - nu), without)

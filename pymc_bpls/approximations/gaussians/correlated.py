@@ -7,7 +7,7 @@ With v and g those of a row, divided by its sd, ρ_ij = v_i'v_j + g_i'g_j, and
     Σ_j c_j ρ_ij^l = φ_l(g_i)' Σ_j c_j φ_l(g_j) + Σ_{j: v_i'v_j ≠ 0} c_j [ρ_ij^l − (g_i'g_j)^l],
 
 φ_l being the monomials of degree l, so scaled that φ_l(g)'φ_l(h) = (g'h)^l. Nothing here grows with the number of pairs of
-rows. Where there are more monomials than rows, all pairs are taken instead.
+rows. Where there are more monomials than rows, all pairs are taken instead; and so they are for the second order, of few rows.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from math import comb, factorial, prod
 import numpy as np
 import scipy.sparse as sp
 
+from pymc_bpls.approximations.gaussians.gaussian import Shape
+from pymc_bpls.approximations.gaussians.second_order import MOST_FACTORS, Change, second_order
 from pymc_bpls.approximations.quadrature.tilted import ORDERS
 from pymc_bpls.engine.sparse.elimination import Factor
 
@@ -79,18 +81,52 @@ class Correlated:
                 total += c[some] @ _features(piece.dense, order)
         return totals
 
+    @cached_property
+    def _roots(self) -> np.ndarray:
+        """Whose products are the correlations of D's rows (n, n): shape (n, d)."""
+        touched = np.unique(self.rows.sparse.indices)
+        return np.hstack([self.rows.sparse[:, touched].toarray(), self.rows.dense])
+
+    @cached_property
+    def change(self) -> Change | None:
+        """How pairs and triples of D's rows change the moments."""
+        few = len(self.rows.sd) <= MOST_FACTORS
+        return second_order(self.c, self._roots @ self._roots.T) if few else None
+
+    def moments(self, rows: Standardised) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of some rows' standardised predictors the mean and the sd (rows,) to the second order, and E He_l / l! (rows, L) of
+        what is standardised by these.
+        """
+        if self.change is None:
+            return np.zeros(len(rows.sd)), np.ones(len(rows.sd)), self.tilt(rows)
+        found = [self._moments(piece, self.change) for _, piece in rows.pieces()]
+        if not found:
+            return np.empty(0), np.empty(0), np.empty((0, len(ORDERS)))
+        shift, sd, tilt = (np.concatenate(each) for each in zip(*found, strict=True))
+        return shift, sd, tilt
+
+    def _moments(self, rows: Standardised, change: Change) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        rho = self._correlations(rows)
+        ahead = rho @ change.pairs
+        sd = np.sqrt(1 + (ahead * rho).sum(axis=1))
+        now = (rho + ahead @ self._roots @ self._roots.T) / sd[:, None]
+        return rho @ change.pull, sd, Shape(self._roots, self.c, self._roots).tilt(now)
+
+    def _correlations(self, rows: Standardised) -> np.ndarray:
+        """ρ_ij of some rows i with D's (rows, n)."""
+        return np.asarray((rows.sparse @ self.rows.sparse.T).todense()) + rows.dense @ self.rows.dense.T
+
     def tilt(self, rows: Standardised) -> np.ndarray:
         """Σ_j c_lj ρ_ij^l / l! of some rows i: shape (rows, L)."""
         tilts = [self._tilt(piece) for _, piece in rows.pieces()]
         return np.concatenate(tilts) if tilts else np.zeros((0, len(ORDERS)))
 
     def _tilt(self, rows: Standardised) -> np.ndarray:
+        if self._sums is None:
+            rho = self._correlations(rows)
+            return np.column_stack([rho**order @ c / factorial(order) for c, order in zip(self.c, ORDERS, strict=True)])
         shared, others = sp.coo_array(rows.sparse @ self.rows.sparse.T), self.rows.dense
         first, second = shared.coords
-        if self._sums is None:
-            rho = rows.dense @ others.T
-            rho[first, second] += shared.data
-            return np.column_stack([rho**order @ c / factorial(order) for c, order in zip(self.c, ORDERS, strict=True)])
         by_core = (rows.dense[first] * others[second]).sum(axis=1)
         columns = []
         for c, order, total in zip(self.c, ORDERS, self._sums, strict=True):

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import scipy.linalg
 
-from pymc_bpls.approximations.quadrature.tilted import ORDERS, Nodes
+from pymc_bpls.approximations.gaussians.second_order import kurtosis_of_pairs
+from pymc_bpls.approximations.quadrature.tilted import ORDERS, Marginals, Nodes
 from pymc_bpls.compute.threads import side_by_side
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.engine.rows.reduced_rows import ReducedRows
@@ -32,13 +33,14 @@ _AT_ONCE = 1024
 class Sites:
     """EP's factors exp(ν f − ½ τ f²) of the predictors of D's rows, in the order of D, and of single coefficients.
 
-    `nodes` are where these factors were evaluated, with their values there.
+    `nodes` are where these factors were evaluated, with their values there; `marginals` of q with these sites are EP's own.
     """
 
     labeled: Labeled
     tau: np.ndarray
     nu: np.ndarray
     nodes: Nodes | None = None
+    marginals: Marginals | None = None
 
     def begin(self, labeled: Labeled) -> bool:
         """Whether their rows are the first ones of `labeled`."""
@@ -63,23 +65,31 @@ class Shape:
     A standardised linear function z that has correlation ρ_n with each of these has, to first order, the density
 
         φ(z) [1 + Σ_l He_l(z) Σ_n c_ln ρ_n^l / l!].
+
+    To the second order pairs of factors add to l = 4 (`second_order`), where ρ_mn = `roots`_m'`roots`_n; without roots (J, d)
+    they add nothing.
     """
 
     directions: np.ndarray
     c: np.ndarray
+    roots: np.ndarray | None = None
 
     def tilt(self, correlations: np.ndarray) -> np.ndarray:
-        """Σ_n c_ln ρ_n^l / l! of each function, for correlations (rows, J): shape (rows, L)."""
-
-        def of(rho: np.ndarray) -> np.ndarray:
-            tilts, power = np.empty((len(rho), len(ORDERS))), rho * rho
-            for place, order in enumerate(ORDERS):
-                power *= rho
-                tilts[:, place] = power @ self.c[place] / factorial(order)
-            return tilts
+        """E He_l(z) / l! of each function, for correlations (rows, J): shape (rows, L)."""
 
         n = len(correlations)
-        return np.concatenate([*side_by_side(of, (correlations[i : i + _AT_ONCE] for i in range(0, max(n, 1), _AT_ONCE)))])
+        pieces = (correlations[i : i + _AT_ONCE] for i in range(0, max(n, 1), _AT_ONCE))
+        return np.concatenate([*side_by_side(self._tilt, pieces)])
+
+    def _tilt(self, rho: np.ndarray) -> np.ndarray:
+        power = rho * rho
+        of_pairs = 0.0 if self.roots is None else kurtosis_of_pairs(power * self.c[0], self.roots)
+        tilts = np.empty((len(rho), len(ORDERS)))
+        for place, order in enumerate(ORDERS):
+            power *= rho
+            tilts[:, place] = power @ self.c[place] / factorial(order)
+        tilts[:, 1] += of_pairs
+        return tilts
 
 
 @dataclass(frozen=True)

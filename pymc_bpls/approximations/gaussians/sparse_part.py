@@ -119,8 +119,11 @@ class SparsePart:
         block = self.rows.block(positions, positions, np.ones(len(positions)))
         own = Standardised.of(block.design, self.precision.factor)
         correlated = self._of_labeled
-        tilt = np.zeros((len(positions), len(ORDERS))) if correlated is None else correlated.tilt(own)
-        return block.design @ self.mean + block.offset[:, 0], own.sd, tilt
+        mean = block.design @ self.mean + block.offset[:, 0]
+        if correlated is None:
+            return mean, own.sd, np.zeros((len(positions), len(ORDERS)))
+        shift, stretch, tilt = correlated.moments(own)
+        return mean + own.sd * shift, own.sd * stretch, tilt
 
     def corrected(self) -> SparsePart:
         """With what the tilted densities' shapes add to log Z, pair by pair of rows."""
@@ -131,8 +134,16 @@ class SparsePart:
         return replace(self, log_z=self.log_z + correction, correction=correction)
 
     def in_x(self) -> Gaussian:
-        """With a matrix over all parameters."""
-        return Gaussian(self.mean, np.linalg.inv(self.precision.matrix), self.log_z, self.steps)
+        """With a matrix over all parameters, and moments to the second order."""
+        covariance, correlated = np.linalg.inv(self.precision.matrix), self._of_labeled
+        change = None if correlated is None else correlated.change
+        if correlated is None or change is None:
+            return Gaussian(self.mean, covariance, self.log_z, self.steps)
+        design = self.rows.block(self.labeled.positions, self.labeled.codes, self.labeled.weights).design
+        spread = covariance @ (design.T / correlated.rows.sd).toarray()
+        return Gaussian(
+            self.mean + spread @ change.pull, covariance + (spread @ change.pairs) @ spread.T, self.log_z, self.steps
+        )
 
     def theta_draws(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Draws of x (*shape, q)."""

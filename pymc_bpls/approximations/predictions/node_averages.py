@@ -39,20 +39,27 @@ class NodeAverages(NamedTuple):
     shapes: np.ndarray
 
     def shaped(self, tilt: np.ndarray) -> np.ndarray:
-        """log averages (rows, …) over densities with t_l (rows, L), as far as these change no class of a row by more than half.
+        """log averages (rows, …) over densities with t_l (rows, L).
 
-        Class probabilities add up to 1 with any share of the change, and with the same share in every class only. Where
-        averages are of one class a row, the other one's change is −p/(1 − p) times its own.
+        A change by −x of an average, as a share of it, is taken as it is up to x = ½; beyond, the average falls to e^(1 − 2x)/2
+        of itself, so that it stays positive, and the others make up for it. Where averages are of one class a row, the other
+        one's change is −p/(1 − p) times its own.
         """
         change = (self.shapes * tilt.reshape(len(tilt), *(1,) * (self.shapes.ndim - 2), -1)).sum(axis=-1)
+        p = np.exp(self.log_mean)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             if change.ndim > 1:
-                largest = np.abs(change).max(axis=1, keepdims=True)
+                beyond = (p * (_ratio(change) - 1 - change)).sum(axis=1, keepdims=True) / p.sum(axis=1, keepdims=True)
             else:
                 others = -np.expm1(self.log_mean)
-                largest = np.abs(change) * np.where(others > 0, np.maximum(1.0, np.exp(self.log_mean) / others), 1.0)
-            share = np.where(largest > _MOST_CHANGE, _MOST_CHANGE / largest, 1.0)
-            return self.log_mean + np.log1p(share * change)
+                of_others = np.where(others > 0, -p / others * change, 0.0)
+                beyond = p * (_ratio(change) - 1 - change) + others * (_ratio(of_others) - 1 - of_others)
+            return self.log_mean + np.log(_ratio(change)) - np.log1p(np.nan_to_num(beyond))
+
+
+def _ratio(change: np.ndarray) -> np.ndarray:
+    """1 + change, or what is positive instead."""
+    return np.where(change < -_MOST_CHANGE, _MOST_CHANGE * np.exp(2 * np.minimum(change, 0.0) + 1), 1 + change)
 
 
 def average_at_nodes(
