@@ -24,10 +24,10 @@ settings.load_profile("suite")
 
 @pytest.fixture(scope="session", autouse=True)
 def _what_other_workers_compiled(tmp_path_factory, worker_id):
-    """JAX's persistent cache in a folder of the session: the workers share models, and so what they compile."""
+    """JAX's persistent cache in a folder of the session, which workers share, or in the one that the environment names."""
     base = tmp_path_factory.getbasetemp()
     folder = (base if worker_id == "master" else base.parent) / "compiled"
-    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_compilation_cache_dir", jax.config.jax_compilation_cache_dir or str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
