@@ -504,7 +504,15 @@ def judged(off, noise, doubtful=(), seed=0):
     return found, say_uses(held, truth.range)
 
 
+@pytest.fixture
+def _few_replicates(monkeypatch):
+    """What is proven comes from the reference's errors, and none of it from replicates."""
+    monkeypatch.setattr("pymc_bpls.audit.agreement._REPLICATES", 10)
+    monkeypatch.setattr("pymc_bpls.audit.agreement._OF_BEST", 100)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("_few_replicates")
 def test_noise_of_the_reference_is_no_error_of_a_criterion():
     """A criterion that is exact: the largest of 80 differences is above 10% of the range by noise, and hardly ever claimed."""
     claimed = []
@@ -516,6 +524,7 @@ def test_noise_of_the_reference_is_no_error_of_a_criterion():
     assert np.mean(np.array(claimed) > 0) <= 0.1
 
 
+@pytest.mark.usefixtures("_few_replicates")
 def test_an_error_beyond_the_noise_is_claimed_and_not_beyond_its_size():
     off = np.zeros(80)
     off[10] = 1.0

@@ -79,15 +79,11 @@ def exact_values_of_words():
     return {"conditional": conditional, "joint": joint}, log_ratio
 
 
-@pytest.mark.slow
-def test_the_textbook_example_is_scored_near_its_exact_values(words):
+def test_closed_forms_of_the_textbook_example_are_its_values():
     exact, log_ratio = exact_values_of_words()
     np.testing.assert_allclose(exact["joint"], [-18.0856, -18.5428], atol=1e-4)
     np.testing.assert_allclose(log_ratio, -12.817, atol=1e-3)
     np.testing.assert_allclose(exact["conditional"], [-13.322, -13.742], atol=3e-3)
-    scores = words.score(labels="all", approximation="laplace")
-    np.testing.assert_allclose(scores.log_ppp.values[0], exact["conditional"], atol=0.17)
-    assert abs(float(scores.class_sum_error[0])) < 0.05
 
 
 @pytest.mark.slow
@@ -101,6 +97,8 @@ def test_the_textbook_example_has_its_exact_values(words, candidate):
         scores = words.score(labels="all", candidate=candidate, approximation=approximation)
         np.testing.assert_allclose(scores.log_ppp.values[0], expected, atol=atol)
         assert ("class_sum_error" in scores) == (candidate == "conditional" and approximation == "laplace")
+        if "class_sum_error" in scores:
+            assert abs(float(scores.class_sum_error[0])) < 0.05
 
 
 @pytest.mark.slow
