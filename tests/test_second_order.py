@@ -35,8 +35,7 @@ def exact_moments(c):
 
 def by_series(c):
     """The same by the second order."""
-    correlations, rho = DIRECTIONS @ DIRECTIONS.T, DIRECTIONS @ FUNCTION
-    change = second_order(c, correlations)
+    change, rho = second_order(c, DIRECTIONS), DIRECTIONS @ FUNCTION
     fourth = c[1] @ rho**4 + 24 * kurtosis_of_pairs((c[0] * rho**2)[None], DIRECTIONS)[0]
     return change.pull @ rho, 1 + rho @ change.pairs @ rho, fourth
 
@@ -54,9 +53,9 @@ def test_what_is_left_out_is_of_a_higher_order(fourth):
 
 
 def test_nothing_changes_where_the_series_does_not_converge_or_factors_are_many():
-    rho = np.full((9, 9), 0.95) + 0.05 * np.eye(9)
-    assert second_order(np.array([np.full(9, 0.1), np.zeros(9)]), rho) is not None
-    assert second_order(np.array([np.full(9, 0.9), np.zeros(9)]), rho) is None
+    roots = np.linalg.cholesky(np.full((9, 9), 0.95) + 0.05 * np.eye(9))
+    assert second_order(np.array([np.full(9, 0.1), np.zeros(9)]), roots) is not None
+    assert second_order(np.array([np.full(9, 0.9), np.zeros(9)]), roots) is None
     assert second_order(np.zeros((2, MOST_FACTORS + 1)), np.eye(MOST_FACTORS + 1)) is None
 
 

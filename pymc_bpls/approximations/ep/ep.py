@@ -307,12 +307,12 @@ def _to_second_order(
     """Mean and covariance that pairs and triples of factors change, and the roots of the factors' correlations; None as is."""
     if len(shape.directions) > MOST_FACTORS:
         return mean, covariance, None
-    spread = covariance @ shape.directions.T
-    change = second_order(shape.c, shape.directions @ spread)
+    lower = np.linalg.cholesky(covariance)
+    roots = shape.directions @ lower
+    change = second_order(shape.c, roots)
     if change is None:
         return mean, covariance, None
-    roots = shape.directions @ np.linalg.cholesky(covariance)
-    return mean + spread @ change.pull, covariance + (spread @ change.pairs) @ spread.T, roots
+    return mean + lower @ change.shift, covariance + lower @ change.spread @ lower.T, roots
 
 
 def _inverse(lower: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ from itertools import combinations_with_replacement
 from math import comb, factorial, prod
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 
 from pymc_bpls.approximations.gaussians.gaussian import Shape
@@ -83,15 +84,16 @@ class Correlated:
 
     @cached_property
     def _roots(self) -> np.ndarray:
-        """Whose products are the correlations of D's rows (n, n): shape (n, d)."""
+        """Whose products are the correlations of D's rows (n, n): shape (n, d), d ≤ n."""
         touched = np.unique(self.rows.sparse.indices)
-        return np.hstack([self.rows.sparse[:, touched].toarray(), self.rows.dense])
+        whole = np.hstack([self.rows.sparse[:, touched].toarray(), self.rows.dense])
+        return whole if whole.shape[1] <= len(whole) else scipy.linalg.qr(whole.T, mode="r")[0][: len(whole)].T
 
     @cached_property
     def change(self) -> Change | None:
         """How pairs and triples of D's rows change the moments."""
         few = len(self.rows.sd) <= MOST_FACTORS
-        return second_order(self.c, self._roots @ self._roots.T) if few else None
+        return second_order(self.c, self._roots) if few else None
 
     def moments(self, rows: Standardised) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of some rows' standardised predictors the mean and the sd (rows,) to the second order, and E He_l / l! (rows, L) of

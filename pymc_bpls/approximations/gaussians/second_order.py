@@ -30,43 +30,43 @@ _MOST_CHANGE = 0.5
 
 
 class Change(NamedTuple):
-    """E z = Σ_n `pull`_n ρ_n and Var z = 1 + Σ_mn `pairs`_mn ρ_m ρ_n of a standardised function; shapes (J,) and (J, J)."""
+    """E z = Σ_n `pull`_n ρ_n and Var z = 1 + Σ_mn `pairs`_mn ρ_m ρ_n of a standardised function; shapes (J,) and (J, J).
+
+    The same of white coordinates u ~ N(0, I) in which the functions have the directions `roots` (J, d): E u = `shift` (d,) and
+    Cov u = I + `spread` (d, d).
+    """
 
     pull: np.ndarray
     pairs: np.ndarray
+    shift: np.ndarray
+    spread: np.ndarray
+
+    @property
+    def is_small(self) -> bool:
+        """Whether no function's mean changes by more than half its standard deviation, and no variance by more than half."""
+        if not np.isfinite(self.spread).all() or self.shift @ self.shift > _MOST_CHANGE**2:
+            return False
+        half = _MOST_CHANGE * np.eye(len(self.spread))
+        return all(lapack.dpotrf(half + sign * self.spread, lower=1)[1] == 0 for sign in (1, -1))
 
 
-def second_order(c: np.ndarray, rho: np.ndarray) -> Change | None:
-    """From the tilted means c (2, J) of He_3 and He_4 and the correlations (J, J) of the factors' functions.
+def second_order(c: np.ndarray, roots: np.ndarray) -> Change | None:
+    """From the tilted means c (2, J) of He_3 and He_4, and roots (J, d) of the correlations of the factors' functions.
 
-    None where there are too many factors, or where the series does not converge: the variance of some function would change by
-    more than half, or its mean by more than half its standard deviation.
+    None where there are too many factors, or where the change is so large that the series tells nothing.
     """
-    if not 0 < len(rho) <= MOST_FACTORS:
+    if not 0 < len(roots) <= MOST_FACTORS:
         return None
     third, fourth = c
-    others = rho - np.diag(np.diag(rho))
-    pairs = 0.5 * third[:, None] * third * others**2
-    triples = ((others @ pairs) * others).sum(axis=1)
-    pull = 0.5 * third * triples + fourth * (others**3 @ third) / 6
-    return Change(pull, pairs) if _is_small(pull, pairs, rho) else None
-
-
-def _is_small(pull: np.ndarray, pairs: np.ndarray, rho: np.ndarray) -> bool:
-    """Whether |Σ pairs_mn ρ_m ρ_n| ≤ ½ and |Σ pull_n ρ_n| ≤ ½ for every z.
-
-    ρ = R u for a unit vector u with R R' = rho, so that these are the eigenvalues of R' pairs R and the length of R' pull.
-    """
-    if not np.isfinite(pairs).all() or pull @ rho @ pull > _MOST_CHANGE**2:
-        return False
-    change = rho @ pairs @ rho
-    return all(_is_positive(_MOST_CHANGE * rho + sign * change) for sign in (1, -1))
-
-
-def _is_positive(matrix: np.ndarray) -> bool:
-    """Whether it is positive semidefinite, up to rounding."""
-    rounding = 1e-10 * np.trace(matrix) * np.eye(len(matrix))
-    return lapack.dpotrf(matrix + rounding, lower=1)[1] == 0
+    others = roots @ roots.T
+    np.fill_diagonal(others, 0.0)
+    squares = others * others
+    pairs = 0.5 * third[:, None] * third * squares
+    spread = roots.T @ (pairs @ roots)
+    triples = ((roots @ spread) * roots).sum(axis=1) - 2 * (pairs * others).sum(axis=1)
+    pull = 0.5 * third * triples + fourth * ((squares * others) @ third) / 6
+    change = Change(pull, pairs, roots.T @ pull, spread)
+    return change if change.is_small else None
 
 
 def kurtosis_of_pairs(by: np.ndarray, roots: np.ndarray) -> np.ndarray:
