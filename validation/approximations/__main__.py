@@ -9,7 +9,7 @@ import argparse
 import json
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -41,24 +41,28 @@ REPORTS = HERE.parent / "reports"
 _CHAINS, _DRAWS_AT_ONCE = 4, 4096
 
 
-def measure(case: Case, found: dict[str, Any]) -> dict[str, Any]:
-    """Every approximation of one case beside the reference, less what was `found` before."""
+def measure(case: Case, found: dict[str, Any], nuts_sampler: str) -> Iterator[dict[str, Any]]:
+    """The reference of one case, then with every approximation beside it, less what was `found` before."""
     pls = bpls.BPLS(case.model(), **case.options)
-    found = found or described(pls, exact(pls, case))
-    reference, done = np.array(found["exact"]), found["methods"]
+    found = found or described(pls, exact(pls, case, nuts_sampler))
+    yield found
     for name, scores in methods(pls).items():
-        if name in done or (name == "PSIS" and not found["by_nuts"]):
+        if name in found["methods"] or (name == "PSIS" and not found["by_nuts"]):
             continue
-        try:
-            scores()
-            start = time.perf_counter()
-            values = scores()
-            seconds = time.perf_counter() - start
-        except bpls.BPLSError as error:
-            done[name] = {"refused": str(error)}
-        else:
-            done[name] = compare(values, reference) | {"seconds": seconds, "pareto_k": pareto_k(pls, name)}
-    return found
+        found["methods"][name] = measured(pls, name, scores, np.array(found["exact"]))
+        yield found
+
+
+def measured(pls: bpls.BPLS, name: str, scores: Callable[[], np.ndarray], exact: np.ndarray) -> dict[str, Any]:
+    """One approximation beside the `exact` values, with its time once compiled and its k-hat; or why it is refused."""
+    try:
+        scores()
+        start = time.perf_counter()
+        values = scores()
+        seconds = time.perf_counter() - start
+    except bpls.BPLSError as error:
+        return {"refused": str(error)}
+    return compare(values, exact) | {"seconds": seconds, "pareto_k": pareto_k(pls, name)}
 
 
 @dataclass(frozen=True)
@@ -89,9 +93,9 @@ def described(pls: bpls.BPLS, reference: Reference) -> dict[str, Any]:
     }
 
 
-def exact(pls: bpls.BPLS, case: Case) -> Reference:
+def exact(pls: bpls.BPLS, case: Case, nuts_sampler: str) -> Reference:
     """The reference of a case."""
-    return (by_weights(pls, case.weighted) if case.weighted else None) or by_nuts(pls, case)
+    return (by_weights(pls, case.weighted) if case.weighted else None) or by_nuts(pls, case, nuts_sampler)
 
 
 def by_weights(pls: bpls.BPLS, n: int) -> Reference | None:
@@ -105,13 +109,14 @@ def by_weights(pls: bpls.BPLS, n: int) -> Reference | None:
     return Reference(*averages(pls, sampled.draws.theta, 1, weights), [], by_nuts=False)
 
 
-def by_nuts(pls: bpls.BPLS, case: Case) -> Reference:
-    """Averages over draws of p(D | θ)² π(θ), with control variates."""
+def by_nuts(pls: bpls.BPLS, case: Case, nuts_sampler: str) -> Reference:
+    """Averages over draws of p(D | θ)² π(θ) by one of PyMC's samplers, with control variates."""
     options: dict[str, Any] = {
         "draws": case.draws,
         "tune": case.tune,
         "chains": _CHAINS,
         "target_accept": case.target_accept,
+        "nuts_sampler": nuts_sampler,
     }
     draws = sample(pls.scorer.problem, pls.labeled, 2, random_seed=0, **options)
     return Reference(*averages(pls, draws.flat, _CHAINS, None), draws.reasons, by_nuts=True)
@@ -182,7 +187,7 @@ def pareto_k(pls: bpls.BPLS, name: str) -> float | None:
     return log_evidence(engine, labeled, q, 2)[1]
 
 
-def compute(names: Sequence[str]) -> None:
+def compute(names: Sequence[str], nuts_sampler: str) -> None:
     """Measure what is missing of the cases that are called so, or of all."""
     for case in cases():
         found = stored().get(case.name, {})
@@ -190,8 +195,8 @@ def compute(names: Sequence[str]) -> None:
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", bpls.BPLSWarning)
-            measured = measure(case, found)
-        RESULTS.write_text(json.dumps(stored() | {case.name: measured}, indent=1) + "\n")
+            for each in measure(case, found, nuts_sampler):
+                RESULTS.write_text(json.dumps(stored() | {case.name: each}, indent=1) + "\n")
 
 
 def _complete(found: dict[str, Any]) -> bool:
@@ -217,9 +222,10 @@ def main() -> None:
     """Measure what is missing, then write the report."""
     parser = argparse.ArgumentParser(prog="python -m validation.approximations", description=main.__doc__)
     parser.add_argument("--cases", nargs="*", default=[], metavar="NAME", help="these cases alone, as the report calls them")
+    parser.add_argument("--nuts-sampler", default="pymc", metavar="NAME", help="what pm.sample draws by, as nutpie")
     parser.add_argument("--report", action="store_true", help="only remake the report")
     chosen = parser.parse_args()
-    finish(lambda: None if chosen.report else compute(chosen.cases), report)
+    finish(lambda: None if chosen.report else compute(chosen.cases, chosen.nuts_sampler), report)
 
 
 if __name__ == "__main__":

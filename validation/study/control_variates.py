@@ -2,7 +2,8 @@
 
 For a polynomial P of θ the Stein operator gives ΔP + ∇P'∇log p, whose mean under p is 0 where p vanishes at infinity. What is
 averaged is regressed on those of all monomials of degree one and two; the mean of the residuals is the same, and their variance
-a tenth to a hundredth where p is nearly Gaussian. Draws may have weights, as those of importance sampling.
+a tenth to a hundredth where p is nearly Gaussian. Of many parameters the squares are all of degree two, since controls that are
+many beside the draws explain what is chance. Draws may have weights, as those of importance sampling.
 """
 
 from __future__ import annotations
@@ -11,17 +12,16 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
-_BATCHES = 50
+_BATCHES, _DRAWS_A_CONTROL = 50, 5
 
 
 def stein(theta: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """Functions (S, T) with mean 0, of draws θ (S, q) and ∇log p there (S, q)."""
-    scale = theta.std(axis=0)
+    scale, (draws, q) = theta.std(axis=0), theta.shape
     z, slope = (theta - theta.mean(axis=0)) / scale, gradient * scale
-    products = [
-        z[:, i] * slope[:, j] + z[:, j] * slope[:, i] + 2.0 * (i == j)
-        for i, j in combinations_with_replacement(range(theta.shape[1]), 2)
-    ]
+    monomials = q + q * (q + 1) // 2
+    pairs = combinations_with_replacement(range(q), 2) if _DRAWS_A_CONTROL * monomials <= draws else ((i, i) for i in range(q))
+    products = [z[:, i] * slope[:, j] + z[:, j] * slope[:, i] + 2.0 * (i == j) for i, j in pairs]
     return np.column_stack([slope, *products])
 
 
