@@ -45,7 +45,7 @@ def test_controls_have_mean_zero():
     assert (np.abs(controls.mean(axis=0)) < 4 * controls.std(axis=0) / np.sqrt(len(theta))).all()
 
 
-def test_many_parameters_have_no_more_controls_than_a_fifth_of_the_draws():
+def test_many_parameters_have_no_more_controls_than_a_seventh_of_the_draws():
     theta = norm().rvs(size=(600, 20), random_state=np.random.default_rng(3))
     assert stein(theta, -theta).shape == (600, 20 + 20)
     assert stein(theta[:, :5], -theta[:, :5]).shape == (600, 5 + 15)

@@ -12,7 +12,7 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
-_BATCHES, _DRAWS_A_CONTROL = 50, 5
+_BATCHES, _DRAWS_A_CONTROL = 50, 7
 
 
 def stein(theta: np.ndarray, gradient: np.ndarray) -> np.ndarray:
