@@ -167,10 +167,10 @@ def draw(results: Results, path: Path) -> None:
             if "error" in f["methods"].get(method, {})
         ]
         axes.scatter(*zip(*points, strict=True), marker=MARKERS[method], color=COLOURS[method], label=method, zorder=3)
-    axes.scatter(
-        [f["mcse"] for f in results.values()], range(len(names)), marker="|", s=120, color="black", label="error of NUTS"
-    )
+    own = [f["mcse"] for f in results.values()]
+    axes.scatter(own, range(len(names)), marker="|", s=120, color="black", label="error of the reference")
     axes.set(xscale="log", yticks=range(len(names)), yticklabels=names, xlabel="largest centred error of log PPP (nats)")
+    axes.margins(y=0.01)
     axes.invert_yaxis()
     axes.grid(axis="x", alpha=0.3)
     figure.legend(loc="outside upper center", ncols=3, frameon=False)
