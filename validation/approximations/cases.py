@@ -146,11 +146,7 @@ BY_NUTS = {
     "random_walk_non_centered": (10_000, 0.95),
 }
 #: The same of its models of many parameters, where it is not 4,000 draws and 0.9.
-BY_NUTS_OF_MANY = {
-    "nested_groups": (10_000, 0.99),
-    "many_cells": (10_000, 0.95),
-    "random_walk_over_time": (20_000, 0.8),
-}
+BY_NUTS_OF_MANY = {"nested_groups": (10_000, 0.99), "many_cells": (10_000, 0.95)}
 
 
 def of_zoo(name: str, kind: zoo.Kind) -> Case:
