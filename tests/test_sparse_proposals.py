@@ -13,6 +13,7 @@ from pymc_bpls.approximations.gaussians.mixture import Mixture
 from pymc_bpls.approximations.hierarchies.scales import fit
 from pymc_bpls.engine.sparse.curvature import SparseCurvature
 from pymc_bpls.montecarlo.bridge import Proposal
+from pymc_bpls.montecarlo.psis import importance_draws
 from pymc_bpls.montecarlo.references import importance_samples, proposals
 from pymc_bpls.montecarlo.sparse_proposals import local_gaussian, proposal_around
 
@@ -65,18 +66,18 @@ def test_around_a_mixture_it_is_the_law_of_dense_matrices(hierarchy):
 @pytest.mark.slow
 def test_constants_are_those_of_dense_proposals():
     pls, rng = many_groups(30), np.random.default_rng(0)
-    found = [
-        importance_samples(replace(pls.engine, sparse=flag), pls.labeled, [1], 8000, rng, proposals)[0]
-        for flag in (False, True)
-    ]
-    assert found[1].proposal == "ep"
-    assert found[1].draws.pareto_k < 0.7
-    difference = found[1].log_z.value - found[0].log_z.value
-    assert abs(difference) < 4 * np.hypot(found[0].log_z.error, found[1].log_z.error)
+    dense, sparse = (replace(pls.engine, sparse=flag) for flag in (False, True))
+    [expected] = importance_samples(dense, pls.labeled, [1], 8000, rng, proposals)
+    [by_groups] = importance_samples(sparse, pls.labeled, [1], 8000, rng, proposals)
+    of_all = importance_draws(sparse, pls.labeled, 1, proposals(sparse, pls.labeled, 1), 8000, rng)
+    assert expected.proposal == of_all.name == "ep"
+    assert by_groups.proposal == "ep, effects of groups from their conditional densities"
+    for found in (by_groups, of_all):
+        assert found.draws.pareto_k < 0.7
+        assert abs(found.log_z.value - expected.log_z.value) < 4 * np.hypot(found.log_z.error, expected.log_z.error)
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::pymc_bpls.BPLSWarning")
 def test_an_audit_of_many_groups_forms_no_matrix_over_them(monkeypatch):
     def refuse(self):
         raise AssertionError("a matrix over all parameters")
@@ -86,5 +87,7 @@ def test_an_audit_of_many_groups_forms_no_matrix_over_them(monkeypatch):
     monkeypatch.setattr(Mixture, "in_theta", property(refuse))
     audit = pls.audit(["ppp", "ppp[ep]"], method="psis", random_seed=0)
     assert audit.candidates.sizes["candidate"] == 100
+    assert audit.reliable
     by_refits, by_ep = audit.agreement["tau"].sel(criterion=["ppp", "ppp[ep]"]).values
+    assert by_ep > 0.95
     assert by_ep > by_refits

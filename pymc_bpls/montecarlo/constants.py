@@ -8,6 +8,7 @@ from pymc_bpls.engine.engine import Engine
 from pymc_bpls.errors import ApproximationError
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.montecarlo.bridge import LogRatio, Proposal, bridge
+from pymc_bpls.montecarlo.collapsed import Collapsed
 from pymc_bpls.montecarlo.psis import AnyProposal, Target, log_densities
 
 
@@ -30,7 +31,8 @@ def log_normaliser(
 ) -> LogRatio:
     """log Z_k from draws (chain, draw, q) of p_k: each half of them is bridged to a t distribution that the other half fits.
 
-    All of them are bridged to a `proposal` that does not depend on them, where there is one.
+    All of them are bridged to a `proposal` that does not depend on them, where there is one. Where all parameters but a few are
+    integrated out one by one (`montecarlo.collapsed`), these few alone are bridged.
 
     Raises
     ------
@@ -39,6 +41,9 @@ def log_normaliser(
     """
     if proposal is not None:
         return _bridged(engine, labeled, k, proposal, draws, rng)
+    collapsed = Collapsed.of(engine, labeled, k) if isinstance(engine, Engine) else None
+    if collapsed is not None:
+        return log_normaliser(collapsed, labeled, k, draws[..., collapsed.core], rng)
     half = draws.shape[1] // 2
     parts = draws[:, :half], draws[:, half : 2 * half]
     try:

@@ -4,6 +4,9 @@ One proposal where its k-hat is good. Otherwise the mixture of all that were tri
 before, their weights annealed so that enough of them count; each draw is weighted by p_k over the density of the whole
 mixture, and the mixture grows a few times. Where k-hat does not rule out weights without a variance, the draws are moved
 (`montecarlo.moves`): a proposal that is too narrow hides the tail that it misses from k-hat and from errors alike.
+
+Of a hierarchy with many groups the same is done in the few parameters that are left when groups' effects are integrated out
+(`montecarlo.collapsed`).
 """
 
 from __future__ import annotations
@@ -23,14 +26,15 @@ from pymc_bpls.engine.sparse.curvature import SparseGaussian
 from pymc_bpls.errors import ApproximationError
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.montecarlo.bridge import LogRatio, Proposal
+from pymc_bpls.montecarlo.collapsed import Collapsed
 from pymc_bpls.montecarlo.diagnostics import pareto_smoothed
 from pymc_bpls.montecarlo.pareto import GOOD_K, has_variance, tail_ks, tail_size
 from pymc_bpls.montecarlo.row_draws import RowTarget
 from pymc_bpls.montecarlo.sparse_proposals import Approximation, HierarchyProposal, SparseProposal, is_sparse, proposal_around
 from pymc_bpls.montecarlo.weighted import Weighted
 
-#: What is sampled: an engine, in θ, or the same in the coordinates of D's rows.
-Target = Engine | RowTarget
+#: What is sampled: an engine, in θ, or the same in the coordinates of D's rows, or in a core of parameters.
+Target = Engine | RowTarget | Collapsed
 #: What draws come from.
 AnyProposal = Proposal | SparseProposal | HierarchyProposal
 
@@ -215,19 +219,23 @@ def log_densities(engine: Target, labeled: Labeled, theta: np.ndarray, k: int) -
 
     −∞ where it is not a number, as samplers have it: the model is not defined there, as for cutpoints that rounding made equal.
     """
+    if isinstance(engine, Collapsed):
+        at = engine.log_density(theta)
+        return np.where(np.isnan(at), -np.inf, at)
     of_pool = 0.0 if engine.marginal is None else engine.marginal.values(theta)
     at = k * engine.log_lik_labeled(labeled, theta) + engine.log_prior(theta) + of_pool
     return np.where(np.isnan(at), -np.inf, at)
 
 
-def heavier_tails(engine: Engine, labeled: Labeled, k: int, proposal: AnyProposal) -> list[str]:
+def heavier_tails(engine: Engine | Collapsed, labeled: Labeled, k: int, proposal: AnyProposal) -> list[str]:
     """A reason to distrust importance sampling where p_k falls more slowly than a t distribution, however far out.
 
     Weights are then unbounded, which k-hat says only where draws came there: along each parameter, both ways, they are compared
     at a hundred and at ten thousand standard deviations.
     """
     grows = np.concatenate([_grows_along(engine, labeled, k, proposal, some) for some in _parts(len(proposal.mean))])
-    names = [engine.density.parameters.labels[j] for j in np.flatnonzero(grows)]
+    labels = engine.labels if isinstance(engine, Collapsed) else engine.density.parameters.labels
+    names = [labels[j] for j in np.flatnonzero(grows)]
     if not names:
         return []
     return [f"the tails of the posterior along {', '.join(names[:_NAMED])} are heavier than those it was sampled by"]
@@ -238,7 +246,7 @@ def _parts(q: int) -> Iterator[np.ndarray]:
     return (np.arange(first, min(first + _ALONG_AT_ONCE, q)) for first in range(0, q, _ALONG_AT_ONCE))
 
 
-def _grows_along(engine: Engine, labeled: Labeled, k: int, proposal: AnyProposal, some: np.ndarray) -> np.ndarray:
+def _grows_along(engine: Engine | Collapsed, labeled: Labeled, k: int, proposal: AnyProposal, some: np.ndarray) -> np.ndarray:
     """Whether weights still grow far out along some parameters (some,)."""
     steps = np.zeros((len(some), len(proposal.mean)))
     steps[np.arange(len(some)), some] = proposal.sd[some]

@@ -1,7 +1,8 @@
 """References: draws of p_k(θ) ∝ p(D | θ)^k π(θ) with the logarithm of a constant, and reasons to distrust them.
 
 NUTS (`"nuts"`), importance sampling with Pareto-smoothed weights (`"psis"`), whose k-hat says whether they may be trusted, or
-the one where the other may not. Draws whose weights may have no variance are moved, and their constants bridged.
+the one where the other may not. Draws whose weights may have no variance are moved, and their constants bridged; not where
+effects of many groups are drawn from their own conditional densities, and all that is weighted is a few other parameters.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pymc_bpls.errors import ApproximationError, BPLSError, CriterionError, Mode
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.montecarlo.bridge import LogRatio, Proposal
+from pymc_bpls.montecarlo.collapsed import Collapsed
 from pymc_bpls.montecarlo.constants import log_normaliser, log_ratio
 from pymc_bpls.montecarlo.moves import moved, moved_by
 from pymc_bpls.montecarlo.nuts import LEAST_ESS, Draws, named_draws, sample_without_divergences
@@ -36,6 +38,8 @@ from pymc_bpls.montecarlo.weighted import Weighted
 from pymc_bpls.text.progress import stage
 
 _FEWEST_DRAWS = 50
+#: What `proposal` says of effects that are drawn from their exact conditionals.
+_CONDITIONALS = "effects of groups from their conditional densities"
 #: Nats, and standard errors, by which a constant may differ from itself found another way.
 _APART, _ERRORS_APART = 0.2, 5.0
 #: What draws of p_k say that they are of, by k.
@@ -179,10 +183,20 @@ class Sample:
 def importance_samples(
     engine: Engine, labeled: Labeled, ks: Sequence[int], n: int, rng: np.random.Generator, around: Around
 ) -> list[Sample]:
-    """Draws of p_k for each k, moved where the weights of one of them may have no variance."""
+    """Draws of p_k for each k, moved where the weights of one of them may have no variance.
+
+    Where effects of many groups can be drawn from their own conditional densities, the others alone are weighted, none moved.
+    """
     target = RowTarget.of(engine, labeled)
     if target is not None:
         return _samples_in_rows(target, engine, labeled, ks, n, rng, around)
+    collapsed = [Collapsed.of(engine, labeled, k) for k in ks]
+    if all(each is not None for each in collapsed):
+        return [
+            _sample_of_core(each, labeled, k, around(engine, labeled, k), n, rng)
+            for each, k in zip(collapsed, ks, strict=True)
+            if each is not None
+        ]
     drawn = [importance_draws(engine, labeled, k, around(engine, labeled, k), n, rng) for k in ks]
     move = any(each.draws.pareto_k is None or not has_variance(each.draws.pareto_k, n) for each in drawn)
     samples = []
@@ -197,6 +211,17 @@ def importance_samples(
                 reasons = [*reasons, str(error).split(". ")[0]]
         samples.append(Sample(draws, log_z, name, move, reasons, parts[0] if sparse else Proposal(*draws.moments())))
     return samples
+
+
+def _sample_of_core(
+    target: Collapsed, labeled: Labeled, k: int, around: Iterable[tuple[str, Approximation]], n: int, rng: np.random.Generator
+) -> Sample:
+    """Weighted draws of the core of parameters, with draws of the others from their own conditional densities."""
+    within = ((name, target.within(q)) for name, q in around)
+    draws, log_z, name, parts = importance_draws(target, labeled, k, within, n, rng)
+    reasons = [*_bad_k(draws.pareto_k), *heavier_tails(target, labeled, k, parts[0])]
+    theta = Weighted(target.theta(draws.theta, draws.batches.shape[1], rng), draws.log_weights, 1, draws.pareto_k)
+    return Sample(theta, log_z, f"{name}, {_CONDITIONALS}", False, reasons)
 
 
 def _samples_in_rows(

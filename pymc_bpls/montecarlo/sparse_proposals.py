@@ -7,6 +7,9 @@ hierarchy θ = (ψ, x), with ψ few and x many, whose parts N(m_g, S_g) are thos
 
 where m and V are the mixture's mean and covariance of ψ, distances are in units of V, and h is half of that between neighbours.
 ψ, which has the long tails of log scales, has a t of its own: that of thousands of parameters is all but normal.
+
+Errors of such a Gaussian in each of many groups multiply. They are for what has no conditional densities of single effects
+(`montecarlo.collapsed`): several effects a group that depend on each other, or priors that are not normal.
 """
 
 from __future__ import annotations
