@@ -170,6 +170,7 @@ def test_constants_and_ppp_of_a_hierarchy_are_those_of_quadrature(seen_groups):
     np.testing.assert_allclose(values["log_ppp"], second - first + means, rtol=0, atol=4 * values["mcse"].max())
 
 
+@pytest.mark.slow
 def test_log_evidence_of_a_hierarchy_is_that_of_quadrature(seen_groups):
     pls, group, label = seen_groups
     rng = np.random.default_rng(0)
