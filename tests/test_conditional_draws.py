@@ -216,13 +216,14 @@ def test_bridges_to_draws_by_any_method_are_of_the_core(seen_groups):
     assert abs(found.value - expected) < 5 * found.error < 0.2
 
 
-def grouped(declare):
-    """250 groups, one labeled row of each, with `declare(group, x)` their predictor."""
+def grouped(declare, wrong=0.0):
+    """250 groups, one labeled row of each, with `declare(group, x)` their predictor; this share of labels is `wrong`."""
     rng = np.random.default_rng(0)
     group, x = np.arange(300) % 250, rng.normal(size=300)
     with pm.Model() as model:
         eta = declare(group, x)
-        pm.Bernoulli("label", logit_p=eta, observed=np.where(np.arange(300) < 250, rng.integers(2, size=300), -1))
+        p = wrong + (1 - 2 * wrong) * pm.math.sigmoid(eta)
+        pm.Bernoulli("label", p, observed=np.where(np.arange(300) < 250, rng.integers(2, size=300), -1))
     return bpls.BPLS(model)
 
 
@@ -246,6 +247,18 @@ def zero_sum(group, x):
 def test_other_hierarchies_are_sampled_as_before(declare):
     pls = grouped(declare)
     assert Collapsed.of(pls.engine, pls.labeled, 2) is None
+
+
+def plain(group, x):
+    """One effect a group."""
+    return (pm.HalfNormal("scale", 1) * pm.Normal("z", 0, 1, shape=250))[group] + x * pm.Normal("b", 0, 1)
+
+
+@pytest.mark.parametrize(("wrong", "alone"), [(0.0, True), (0.1, False)])
+def test_effects_that_may_have_several_modes_are_not_integrated_out(wrong, alone):
+    """With labels that may be wrong, a row's likelihood has a floor, and the density of an effect may have a mode beside."""
+    pls = grouped(plain, wrong)
+    assert (Collapsed.of(pls.engine, pls.labeled, 2) is not None) is alone
 
 
 def crossed(group, x):

@@ -37,6 +37,8 @@ def by_series(c):
     """The same by the second order."""
     change, rho = second_order(c, DIRECTIONS), DIRECTIONS @ FUNCTION
     fourth = c[1] @ rho**4 + 24 * kurtosis_of_pairs((c[0] * rho**2)[None], DIRECTIONS)[0]
+    white = change.shift @ FUNCTION, FUNCTION @ change.spread @ FUNCTION
+    np.testing.assert_allclose(white, (change.pull @ rho, rho @ change.pairs @ rho))
     return change.pull @ rho, 1 + rho @ change.pairs @ rho, fourth
 
 

@@ -44,6 +44,12 @@ def nonconcave_parameters(engine: Engine, labeled: Labeled) -> np.ndarray:
     return np.union1d(separable.coordinates, loading).astype(int)
 
 
+def is_concave_in(rows: AffineRows, labeled: Labeled, predictors: np.ndarray) -> bool:
+    """Whether g is concave in some of the predictors, (i,) by number, wherever the others are."""
+    curvatures = _curvatures(rows, labeled)
+    return 2 * len(curvatures) >= _PROBES and _are_concave(curvatures, predictors)
+
+
 def _curvatures(rows: AffineRows, labeled: Labeled) -> np.ndarray:
     """Hessians of g at points near and far, with the classes and inputs of D's rows: (probes, p, p), the finite ones."""
     p, some = rows.map.size, np.resize(np.arange(len(labeled)), _PROBES)
@@ -67,10 +73,14 @@ def _fixed_predictors(curvatures: np.ndarray) -> tuple[int, ...] | None:
     for count in range(min(_MOST_FIXED, p) + 1):
         for fixed in combinations(range(p), count):
             others = np.setdiff1d(np.arange(p), fixed)
-            values = np.linalg.eigvalsh(curvatures[:, others[:, None], others])
-            if (values <= _ROUNDING * (1e-3 + np.abs(values).max(axis=1, initial=0.0, keepdims=True))).all():
+            if _are_concave(curvatures, others):
                 return fixed
     return None
+
+
+def _are_concave(curvatures: np.ndarray, predictors: np.ndarray) -> bool:
+    values = np.linalg.eigvalsh(curvatures[:, predictors[:, None], predictors])
+    return bool((values <= _ROUNDING * (1e-3 + np.abs(values).max(axis=1, initial=0.0, keepdims=True))).all())
 
 
 def _is_concave(prior: GaussianPrior) -> bool:

@@ -28,6 +28,7 @@ from pymc_bpls.approximations.gaussians.mixture import Mixture
 from pymc_bpls.approximations.gaussians.sparse_part import SparsePart
 from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.threads import IN_TURN
+from pymc_bpls.engine.concavity import is_concave_in
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.sparse.curvature import SparseGaussian
 from pymc_bpls.engine.sparse.rows import SparseBlock
@@ -71,7 +72,9 @@ class Collapsed:
 
     @classmethod
     def of(cls, engine: Engine, labeled: Labeled, k: int) -> Collapsed | None:
-        """None where rows touch many parameters, more than a few are left, or priors of effects given them are not normal."""
+        """None where rows touch many parameters, more than a few are left, priors of effects given them are not normal, or
+        effects may have several modes given them, of which integrals over one number would find one.
+        """
         objective = engine.sparse_objective(labeled, k) if engine.marginal is None and not engine.conditional else None
         if objective is None:
             return None
@@ -83,7 +86,9 @@ class Collapsed:
         place = np.full(q + 1, len(effects))
         place[effects] = np.arange(len(effects))
         collapsed = cls(engine, block, core, effects, place[block.columns].min(axis=1))
-        return collapsed if collapsed._has_normal_effects() else None
+        loaded = np.flatnonzero(collapsed._directions.any(axis=0))
+        unimodal = is_concave_in(objective.rows.model, labeled, loaded)
+        return collapsed if unimodal and collapsed._has_normal_effects() else None
 
     @property
     def labels(self) -> tuple[str, ...]:
