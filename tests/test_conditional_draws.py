@@ -261,6 +261,41 @@ def test_effects_that_may_have_several_modes_are_not_integrated_out(wrong, alone
     assert (Collapsed.of(pls.engine, pls.labeled, 2) is not None) is alone
 
 
+@pytest.mark.parametrize(("steepness", "seen"), [(1, True), (10, True), (20, True), (30, False), (100, False), (1000, False)])
+@pytest.mark.parametrize("k", [1, 2])
+def test_integrals_are_right_or_known_to_be_wrong(steepness, seen, k):
+    """One row of a logistic regression on u ~ N(0, 1) with this slope."""
+
+    def log_f(u):
+        return -k * np.logaddexp(0, -steepness * u) - 0.5 * u**2
+
+    def bends(u):
+        p = expit(-steepness * u)
+        return k * steepness * p - u, k * steepness**2 * p * (1 - p) + 1
+
+    curves = Curves.of(bends, log_f, np.zeros((1, 1)))
+    kink = np.linspace(-5, 5, 11) / steepness
+    expected, _ = quad(lambda u: np.exp(log_f(u)), -12, 12, points=kink, limit=500, epsabs=0)
+    right = abs(curves.log_integrals[0, 0] - np.log(expected)) < 2e-5
+    assert right or not curves.resolved[0, 0]
+    if k == 2:
+        assert curves.resolved[0, 0] == seen
+
+
+def wide(group, x):
+    """Effects of so vague a prior that their likelihoods are steps against it."""
+    return pm.Normal("z", 0, 100, shape=250)[group] + x * pm.Normal("b", 0, 1)
+
+
+@pytest.mark.slow
+def test_effects_whose_integrals_nodes_do_not_see_are_sampled_as_before():
+    pls = grouped(wide)
+    rng = np.random.default_rng(0)
+    assert Collapsed.of(pls.engine, pls.labeled, 1) is not None
+    [sample] = importance_samples(pls.engine, pls.labeled, [1], 1000, rng, proposals)
+    assert "conditional" not in sample.proposal
+
+
 def crossed(group, x):
     """Groups that are crossed with a few others, which stay in the core."""
     few = (pm.HalfNormal("few_scale", 1) * pm.Normal("few", 0, 1, shape=5))[np.arange(300) % 7 % 5]

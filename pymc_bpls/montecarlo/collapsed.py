@@ -37,6 +37,8 @@ from pymc_bpls.model.structure import Structure
 from pymc_bpls.montecarlo.conditionals import NODES, Curves
 from pymc_bpls.montecarlo.sparse_proposals import Approximation
 
+#: Draws at which integrals over effects are verified.
+PROBED = 64
 _MOST_CORE, _FILLED = 64, 64
 _FLOATS, _MOST_AT_ONCE = 2**22, 256
 _PROBES, _FAR = 6, np.array([0.3, 1.0, 3.0, 10.0, 30.0, 100.0])
@@ -131,6 +133,14 @@ class Collapsed:
                 return np.asarray(alone + untouched + self._curves(given).log_integrals.sum(axis=0))
 
         return map_rows(some, len(points), (self._at_once, self._at_once), IN_TURN)
+
+    def resolves(self, points: np.ndarray) -> bool:
+        """Whether the nodes of `conditionals` see the densities of all effects at draws ψ (S, C)."""
+
+        def some(rows: np.ndarray) -> np.ndarray:
+            return np.asarray(self._curves(self._given(points[rows])).resolved.all(axis=0))
+
+        return bool(map_rows(some, len(points), (self._at_once, self._at_once), IN_TURN).all())
 
     def theta(self, points: np.ndarray, length: int, rng: np.random.Generator) -> np.ndarray:
         """Draws of θ (S, q) at ψ (S, C): of effects that no row touches from their prior, of the others from p_k(u | ψ).

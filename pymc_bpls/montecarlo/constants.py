@@ -8,7 +8,7 @@ from pymc_bpls.engine.engine import Engine
 from pymc_bpls.errors import ApproximationError
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.montecarlo.bridge import LogRatio, Proposal, bridge
-from pymc_bpls.montecarlo.collapsed import Collapsed
+from pymc_bpls.montecarlo.collapsed import PROBED, Collapsed
 from pymc_bpls.montecarlo.psis import AnyProposal, Target, log_densities
 
 
@@ -43,7 +43,9 @@ def log_normaliser(
         return _bridged(engine, labeled, k, proposal, draws, rng)
     collapsed = Collapsed.of(engine, labeled, k) if isinstance(engine, Engine) else None
     if collapsed is not None:
-        return log_normaliser(collapsed, labeled, k, draws[..., collapsed.core], rng)
+        of_core = draws[..., collapsed.core]
+        if collapsed.resolves(rng.choice(of_core.reshape(-1, len(collapsed.core)), PROBED)):
+            return log_normaliser(collapsed, labeled, k, of_core, rng)
     half = draws.shape[1] // 2
     parts = draws[:, :half], draws[:, half : 2 * half]
     try:

@@ -25,7 +25,7 @@ from pymc_bpls.errors import ApproximationError, BPLSError, CriterionError, Mode
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.montecarlo.bridge import LogRatio, Proposal
-from pymc_bpls.montecarlo.collapsed import Collapsed
+from pymc_bpls.montecarlo.collapsed import PROBED, Collapsed
 from pymc_bpls.montecarlo.constants import log_normaliser, log_ratio
 from pymc_bpls.montecarlo.moves import moved, moved_by
 from pymc_bpls.montecarlo.nuts import LEAST_ESS, Draws, named_draws, sample_without_divergences
@@ -185,18 +185,16 @@ def importance_samples(
 ) -> list[Sample]:
     """Draws of p_k for each k, moved where the weights of one of them may have no variance.
 
-    Where effects of many groups can be drawn from their own conditional densities, the others alone are weighted, none moved.
+    Where effects of many groups can be drawn from their own conditional densities, and integrals over these are exact at the
+    draws, the others alone are weighted, none moved.
     """
     target = RowTarget.of(engine, labeled)
     if target is not None:
         return _samples_in_rows(target, engine, labeled, ks, n, rng, around)
     collapsed = [Collapsed.of(engine, labeled, k) for k in ks]
-    if all(each is not None for each in collapsed):
-        return [
-            _sample_of_core(each, labeled, k, around(engine, labeled, k), n, rng)
-            for each, k in zip(collapsed, ks, strict=True)
-            if each is not None
-        ]
+    of_core = _samples_of_cores(collapsed, labeled, ks, n, rng, partial(around, engine, labeled))
+    if of_core is not None:
+        return of_core
     drawn = [importance_draws(engine, labeled, k, around(engine, labeled, k), n, rng) for k in ks]
     move = any(each.draws.pareto_k is None or not has_variance(each.draws.pareto_k, n) for each in drawn)
     samples = []
@@ -213,12 +211,35 @@ def importance_samples(
     return samples
 
 
+def _samples_of_cores(
+    targets: Sequence[Collapsed | None],
+    labeled: Labeled,
+    ks: Sequence[int],
+    n: int,
+    rng: np.random.Generator,
+    around: Callable[[int], Iterable[tuple[str, Approximation]]],
+) -> list[Sample] | None:
+    """Those of every k; None where effects cannot be integrated out of one of them."""
+    samples = []
+    for target, k in zip(targets, ks, strict=True):
+        sample = None if target is None else _sample_of_core(target, labeled, k, around(k), n, rng)
+        if sample is None:
+            return None
+        samples.append(sample)
+    return samples
+
+
 def _sample_of_core(
     target: Collapsed, labeled: Labeled, k: int, around: Iterable[tuple[str, Approximation]], n: int, rng: np.random.Generator
-) -> Sample:
-    """Weighted draws of the core of parameters, with draws of the others from their own conditional densities."""
+) -> Sample | None:
+    """Weighted draws of the core of parameters, with draws of the others from their own conditional densities; None where the
+    integrals over these are not exact at the draws.
+    """
     within = ((name, target.within(q)) for name, q in around)
     draws, log_z, name, parts = importance_draws(target, labeled, k, within, n, rng)
+    weights = np.exp(draws.log_weights - draws.log_weights.max())
+    if not target.resolves(draws.theta[rng.choice(n, size=PROBED, p=weights / weights.sum())]):
+        return None
     reasons = [*_bad_k(draws.pareto_k), *heavier_tails(target, labeled, k, parts[0])]
     theta = Weighted(target.theta(draws.theta, draws.batches.shape[1], rng), draws.log_weights, 1, draws.pareto_k)
     return Sample(theta, log_z, f"{name}, {_CONDITIONALS}", False, reasons)

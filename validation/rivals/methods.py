@@ -26,6 +26,10 @@ WEIGHTS = {LITTLE: 0.1, WHOLE: 1.0}
 AT_ONCE, FOLDS = 5, 5
 
 
+class NoPredictionError(ValueError):
+    """A method gives a test row no class probabilities."""
+
+
 class Models:
     """The models of a split, each declared when it is first asked for."""
 
@@ -92,7 +96,11 @@ def _by_sklearn(make: Callable[[], Any]) -> Callable[[Models], np.ndarray]:
     def predict(models: Models) -> np.ndarray:
         drawn = models.drawn
         train = np.concatenate([drawn.labeled, drawn.candidates])
-        return np.asarray(make().fit(drawn.X[train], drawn.known[train]).predict_proba(drawn.X[drawn.test]))
+        with np.errstate(invalid="ignore"):  # LabelSpreading divides 0 by 0 where no label reaches a row's neighbours
+            p = np.asarray(make().fit(drawn.X[train], drawn.known[train]).predict_proba(drawn.X[drawn.test]))
+        if not np.isfinite(p).all():
+            raise NoPredictionError("no label reaches some test rows")
+        return p
 
     return predict
 
@@ -130,13 +138,13 @@ def choose(setting: Setting, repetition: int) -> Record:
 
 
 def measure_each(rivals: Mapping[str, Callable[[Models], np.ndarray]], drawn: Drawn, repetition: int) -> Record:
-    """The same of some rivals; one that the package refuses on a split is not in it."""
+    """The same of some rivals; one that is refused or predicts no class on a split is not in it."""
     models, record = Models(drawn, repetition), {}
     for name, predict in rivals.items():
         start = time.process_time()
         try:
             p = predict(models)
-        except bpls.BPLSError:
+        except (bpls.BPLSError, NoPredictionError):
             continue
         record[name] = rounded(measure(p, drawn.y[drawn.test]) | {SECONDS: time.process_time() - start})
     return record

@@ -41,9 +41,9 @@ class NodeAverages(NamedTuple):
     def shaped(self, tilt: np.ndarray) -> np.ndarray:
         """log averages (rows, …) over densities with t_l (rows, L).
 
-        A change by −x of an average, as a share of it, is taken as it is up to x = ½; beyond, the average falls to e^(1 − 2x)/2
-        of itself, so that it stays positive, and the others make up for it. Where averages are of one class a row, the other
-        one's change is −p/(1 − p) times its own.
+        A change of an average by a share x of it is taken as it is for |x| ≤ ½. Beyond it fades, where the series tells little,
+        so that a quarter of the average stays at least and twice of it at most; the other classes make up for the rest. Where
+        averages are of one class a row, the other one's change is −p/(1 − p) times its own.
         """
         change = (self.shapes * tilt.reshape(len(tilt), *(1,) * (self.shapes.ndim - 2), -1)).sum(axis=-1)
         p = np.exp(self.log_mean)
@@ -58,8 +58,11 @@ class NodeAverages(NamedTuple):
 
 
 def _ratio(change: np.ndarray) -> np.ndarray:
-    """1 + change, or what is positive instead."""
-    return np.where(change < -_MOST_CHANGE, _MOST_CHANGE * np.exp(2 * np.minimum(change, 0.0) + 1), 1 + change)
+    """1 + change for |change| ≤ ½, and from there on, with as steep a start, towards ¼ and 2."""
+    beyond = np.maximum(np.abs(change) - _MOST_CHANGE, 0.0)
+    lower, upper = 0.25 - 0.25 * np.exp(-4 * beyond), 0.5 - 0.5 * np.exp(-2 * beyond)
+    near = np.clip(change, -_MOST_CHANGE, _MOST_CHANGE)
+    return 1 + near + np.where(change < 0, -lower, upper)
 
 
 def average_at_nodes(
