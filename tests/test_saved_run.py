@@ -38,6 +38,17 @@ def old(tmp_path_factory):
 
 #: How exactly a run by EP repeats an earlier one: its fits are as exact as the ranking of candidates needs.
 OFF = {"history": 1e-6, "state": 2e-5}
+#: What differs by more, since the file's version has EP to the first order only: scores of 10 to 12 labeled rows by 0.001 nats,
+#: and the moments that a round starts from, which its sites say again.
+FIRST_ORDER = {"score": 2e-3, "gap": 2e-3, "mean": 0.1, "covariance": 0.1}
+
+
+def check_as_before(now, earlier, group):
+    """A group of a run is that of the earlier version."""
+    assert set(now.variables) == set(earlier.variables)
+    for name in now.variables:
+        off = FIRST_ORDER.get(name, OFF.get(group, 1e-9))
+        xr.testing.assert_allclose(now[name].variable, earlier[name].variable, rtol=off, atol=off)
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +64,7 @@ def test_a_file_without_a_version_goes_on_as_one_run(small, old, settings):
     assert set(longer.children) == set(whole.children)
     for group in set(whole.children) - {"state"}:
         known = whole[group].to_dataset().drop_vars("invented_information", errors="ignore")  # older runs do not know it
-        off = OFF.get(group, 1e-9)
-        xr.testing.assert_allclose(longer[group].to_dataset(), known, rtol=off, atol=off)
+        check_as_before(longer[group].to_dataset(), known, group)
     assert whole.attrs["verdict"].startswith(longer.attrs["verdict"])
 
 
@@ -70,8 +80,7 @@ def test_a_file_without_a_version_is_the_run_that_is_written_today(small, old, s
             assert "without the constant" in written["score"].attrs.pop("description")
         xr.testing.assert_identical(written, old[group].to_dataset().assign_attrs(again[group].attrs))
         now = now.drop_vars("invented_information", errors="ignore")
-        off = OFF.get(group, 1e-9)
-        xr.testing.assert_allclose(now, old[group].to_dataset(), rtol=off, atol=off)
+        check_as_before(now, old[group].to_dataset(), group)
     assert again["state"].attrs == old["state"].attrs
 
 
