@@ -51,7 +51,8 @@ def _curves(panel: SubFigure, summary: Summary) -> None:
     difference.axhline(0, color=GREY, linewidth=1)
     # intervals of few repetitions are wider than the scale
     accuracy.set_ylim(*np.clip(accuracy.get_ylim(), -1, 101))
-    accuracy.set(title=f"{summary.setting.title} ({summary.repetitions} rep.)", ylabel="accuracy (%)")
+    accuracy.set_title(f"{summary.setting.title} ({summary.repetitions} rep.)", fontsize="medium")
+    accuracy.set_ylabel("accuracy (%)")
     difference.set(xlabel="pseudo-labels", ylabel="diff.")
     panel.align_ylabels()
     for axes in (accuracy, difference):
