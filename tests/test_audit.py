@@ -84,7 +84,7 @@ def test_intervals_from_importance_sampling_cover_the_values_by_quadrature(again
     _, informed, exact = against_quadrature
     names = ["ppp", "ibpls", "ubpls", "likelihood", "variance"]
     true, inside, close = exact.agreement.sel(criterion=names), [], []
-    for seed in range(8):
+    for seed in range(16):
         audit = informed.audit(names, method="psis", random_seed=seed)
         assert audit.reliable
         found = audit.agreement
