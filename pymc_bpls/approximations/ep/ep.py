@@ -307,7 +307,9 @@ def _to_second_order(
     """Mean and covariance that pairs and triples of factors change, and the roots of the factors' correlations; None as is."""
     if len(shape.directions) > MOST_FACTORS:
         return mean, covariance, None
-    lower = np.linalg.cholesky(covariance)
+    lower, wrong = lapack.dpotrf(covariance, lower=1, clean=1)
+    if wrong:
+        return mean, covariance, None
     roots = shape.directions @ lower
     change = second_order(shape.c, roots)
     if change is None:
