@@ -44,7 +44,7 @@ from validation.paper.settings import (
 )
 from validation.paper.summary import ALONG, FINAL, ORACLE, ORACLE_FRESH, STOPPED, Summary, enough, joined, pooled
 from validation.paper.verdicts import NOT, SUPPORTED, UNDECIDED, Comparison, all_above, all_small, some_above
-from validation.paper.winners import AGREES, CANNOT_TELL, CONTRADICTS, counted, judge, matches, no_lead
+from validation.paper.winners import AGREES, CANNOT_TELL, CONTRADICTS, counted, judge, leads, matches
 from validation.study.intervals import Interval
 
 CARS = Setting("cars", 32)
@@ -180,10 +180,18 @@ def test_the_twenty_settings_are_those_of_the_supplement_and_their_words_follow_
     # two winners that are 5 points apart
     assert words[300, 10] == (CONTRADICTS, CONTRADICTS)
     assert [one.word for one, _ in ahead["code"]] == [AGREES, AGREES, AGREES, CONTRADICTS]
-    assert counted([end for _, end in ahead["code"]]) == {AGREES: 2, CONTRADICTS: 2, CANNOT_TELL: 0}
+    assert counted([end.word for _, end in ahead["code"]]) == {AGREES: 2, CONTRADICTS: 2, CANNOT_TELL: 0}
+    # where the supervised model is printed, there is no word among the methods that select
+    assert [end.among_selectors for _, end in ahead["code"]] == [AGREES, None, AGREES, CONTRADICTS]
     none = matches(summaries({}, (*TABLE_1, *TWENTY)))
-    assert counted([one for one, _ in none["text"]]) == {AGREES: 0, CONTRADICTS: 0, CANNOT_TELL: 20}
-    assert no_lead([one for one, _ in none["text"]]) == 20 and no_lead([one for one, _ in ahead["text"]]) == 0
+    assert counted([one.word for one, _ in none["text"]]) == {AGREES: 0, CONTRADICTS: 0, CANNOT_TELL: 20}
+    assert leads([one for one, _ in none["text"]]) == (0, 20, 20) and leads([one for one, _ in ahead["text"]]) == (20, 0, 20)
+
+
+def test_a_supervised_model_with_a_prior_can_be_all_that_contradicts_a_winner():
+    """All methods that select rows lose alike, so that nothing tells them apart."""
+    (found,) = matches(summaries(dict.fromkeys((EP, PROBABILITY, VARIANCE, LIKELIHOOD, RANDOM), -5.0), TWENTY[:1]))["text"]
+    assert found[1].word == CONTRADICTS and found[1].among_selectors == CANNOT_TELL
 
 
 def test_independent_groups_have_welchs_interval():
@@ -204,11 +212,11 @@ def test_settings_of_few_repetitions_wait_where_others_have_more():
     assert list(enough(many | few)) == list(many) and list(enough(few)) == list(few) and enough({}) == {}
 
 
-def between(low, high):
+def between(low, high, room=50.0):
     """A comparison whose interval widens by half when it is corrected."""
     mean, half = (low + high) / 2, (high - low) / 2
     one, wide = (Interval(*map(np.array, (mean, width, half / 2))) for width in (half, 1.5 * half))
-    return Comparison(EP, RANDOM, FINAL, 1, one, wide)
+    return Comparison(EP, RANDOM, FINAL, 1, one, wide, room=room)
 
 
 @pytest.mark.parametrize(
@@ -220,6 +228,10 @@ def between(low, high):
         # that one fails has to be clear after correction
         (all_above, [(-0.9, 0.9), (1, 3)], UNDECIDED, 0),
         (all_above, [(-0.5, 0.5), (1, 3)], NOT, 1),
+        # within a point of 100% no method can be a point ahead
+        (all_above, [(-0.2, 0.2, 0.5)], UNDECIDED, 0),
+        (all_above, [(0.1, 0.3, 0.5)], SUPPORTED, 0),
+        (some_above, [(-0.2, 0.2, 0.5)], UNDECIDED, 0),
         (some_above, [(0.1, 4), (-3, 3)], UNDECIDED, 0),
         (some_above, [(1, 4), (-3, 3)], SUPPORTED, 0),
         (some_above, [(-0.9, 0.9), (-2, 0.5)], NOT, 2),
@@ -279,18 +291,30 @@ def test_the_advantage_of_the_original_ppp_is_split_into_that_of_random_selectio
     # noise is that of a repetition, not of a method
     parts = " | ".join(f"**+{points}.0 [+{points}.0, +{points}.0]**" for points in (2, 1, 1))
     assert f"| all | probability by `glm` | 2 | {parts} | {parts} |" in text
-    assert "by the oracle's stop **1.0 [1.0, 1.0] points above** random selection by the same `glm`." in text
+    titles = f"{REAL[0].title}; {REAL[3].title}"
+    assert "is the same run as random selection by the same `glm` in 0 of 2 settings." in text
+    assert f"along the run, above random selection by `glm` in 2 ({titles}) and below it in 0" in text
+    assert "The original PPP is above its supervised model in 2 and below it in 0." in text
+
+
+def test_the_original_ppp_can_be_the_same_run_as_random_selection(tmp_path):
+    write(summaries({ORIGINAL: 2.0, GLM_RANDOM: 2.0}, (REAL[0], REAL[3])), tmp_path / "paper.md", {})
+    text = (tmp_path / "paper.md").read_text()
+    assert f"random selection by the same `glm` in 2 of 2 settings ({REAL[0].title}; {REAL[3].title})" in text
 
 
 def test_the_flat_table_has_a_row_for_every_method_against_its_own_kind():
     (setting,) = (each for each in QUICK if each.source == "cars")
     held = Summary(setting, {number: fake(setting, number, {EP: 5.0, RANDOM: 2.0, GLM_RANDOM: 1.0}) for number in range(4)})
     table = flat([held]).set_index("method")
-    assert list(table.index) == list(setting.methods) and (table["R"] == 4).all() and (table["parameters"] == 3).all()
-    gained = table.loc[[EP, ORIGINAL], ["minus_random", "minus_random_low", "minus_random_high"]]
+    assert list(table.index) == [*setting.methods, SUPERVISED, GLM_SUPERVISED]
+    assert (table["R"] == 4).all() and (table["parameters"] == 3).all()
+    gained = table.loc[[EP, ORIGINAL], [f"final_minus_random{end}" for end in ("", "_low", "_high")]]
     np.testing.assert_allclose(gained, [[3.0] * 3, [-1.0] * 3], atol=2e-3)
-    assert table.loc[EP, "final"] - table.loc[EP, "minus_supervised"] == pytest.approx(60, abs=2e-3)
-    assert table["stopped"].isna().to_dict() == {name: name in GLM for name in setting.methods}
+    for when in ("final", "along", "oracle"):
+        ahead = table[when] - table.loc[SUPERVISED, when] - table[f"{when}_minus_supervised"]
+        np.testing.assert_allclose(ahead.dropna(), 0, atol=2e-3)
+    assert table["stopped"].isna().to_dict() == {name: name in (*GLM, SUPERVISED, GLM_SUPERVISED) for name in table.index}
 
 
 def test_the_command_computes_what_is_missing_and_writes_the_report(tmp_path, monkeypatch, capsys):
@@ -308,7 +332,9 @@ def test_the_command_computes_what_is_missing_and_writes_the_report(tmp_path, mo
         command.main(["--quick", "--folder", str(tmp_path)])
     assert status.value.code == 130
     assert "Interrupted" in capsys.readouterr().out and (tmp_path / "reports" / "paper.md").exists()
-    assert len(pd.read_csv(tmp_path / "reports" / "paper.csv")) == sum(len(each.methods) for each in QUICK)
+    table = pd.read_csv(tmp_path / "reports" / "paper.csv")
+    runs = table[~table["method"].isin((SUPERVISED, GLM_SUPERVISED))]
+    assert len(runs) == sum(len(each.methods) for each in QUICK)
     monkeypatch.setattr(command, "repeat", lambda *cell: cells.append((cell[0].key, cell[1])) or fake(*cell, {EP: 1.0}))
     command.main(["--quick", "--folder", str(tmp_path)])
     assert sorted(cells) == sorted((each.key, number) for each in QUICK for number in range(2))

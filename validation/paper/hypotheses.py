@@ -34,10 +34,13 @@ from validation.paper.summary import (
     Summary,
     joined,
     of,
+    with_predictions,
 )
 from validation.paper.verdicts import Comparison, Judge, Verdict, all_above, all_small, compare, nearest, some_above
 
 POOR, GOOD = 75.0, 85.0
+#: Features of the two parts of H2a's settings.
+MANY = 20
 RIVALS = (LIKELIHOOD, VARIANCE, PROBABILITY)
 #: The same without a prior.
 RIVALS_BY_GLM = (GLM_LIKELIHOOD, GLM_VARIANCE, GLM_PROBABILITY)
@@ -53,7 +56,7 @@ Pairs = tuple[tuple[str, str], ...]
 class Hypothesis:
     """What the paper expects, the settings that speak to it, and the pairs of methods and the measure that it is turned into;
     `others` are shown beside it, and `parts` of the settings for themselves. `measures` are what is compared at the end of a
-    run, along it and by the oracle.
+    run, along it and by the oracle; `by_oracle` are the pairs there, where others would say nothing.
     """
 
     name: str
@@ -66,6 +69,7 @@ class Hypothesis:
     others: Pairs = ()
     parts: Mapping[str, Sequence[Summary]] = field(default_factory=dict)
     measures: Mapping[str, str] = field(default_factory=lambda: SAME)
+    by_oracle: Pairs = ()
 
     @property
     def compared(self) -> str:
@@ -75,7 +79,11 @@ class Hypothesis:
     @property
     def comparisons(self) -> list[Comparison]:
         """Those that the verdict rests on."""
-        return compare(self.summaries, self.pairs, self.compared)
+        return compare(self.summaries, self._asked, self.compared)
+
+    @property
+    def _asked(self) -> Pairs:
+        return self.by_oracle if self.measure == ORACLE and self.by_oracle else self.pairs
 
     @property
     def verdict(self) -> Verdict:
@@ -85,19 +93,29 @@ class Hypothesis:
     @property
     def beside(self) -> list[Comparison]:
         """Its methods against random selection, and the others."""
-        methods = dict.fromkeys(method for pair in self.pairs for method in pair if method not in (SUPERVISED, *RIVALS_BY_GLM))
-        return compare(self.summaries, (*((method, RANDOM) for method in methods), *self.others), self.compared)
+        methods = dict.fromkeys(method for pair in self._asked for method in pair)
+        asked = [(method, RANDOM) for method in methods if method not in (SUPERVISED, RANDOM, *RIVALS_BY_GLM)]
+        return compare(self.summaries, [each for each in (*asked, *self.others) if each not in self._asked], self.compared)
 
     @property
     def apart(self) -> dict[str, list[Comparison]]:
         """The comparisons in parts of the settings."""
-        return {name: compare(held, self.pairs, self.compared) for name, held in self.parts.items()}
+        return {name: compare(held, self._asked, self.compared) for name, held in self.parts.items()}
+
+    @property
+    def by_part(self) -> dict[str, Verdict]:
+        """The verdict of each part of the settings alone."""
+        return {name: self.judge(held) for name, held in self.apart.items() if held}
 
     def by(self, method: str, measure: str, *needed: str) -> Verdict | None:
         """The verdict by another approximation of PPP and another measure, over the settings that have all that is needed."""
         held = [each for each in self.summaries if each.has(method, *needed)]
-        pairs = tuple((method if first == EP else first, method if second == EP else second) for first, second in self.pairs)
-        found = replace(self, summaries=held, pairs=pairs, measure=measure)
+
+        def with_method(pairs: Pairs) -> Pairs:
+            return tuple((method if first == EP else first, method if second == EP else second) for first, second in pairs)
+
+        pairs, by_oracle = with_method(self.pairs), with_method(self.by_oracle)
+        found = replace(self, summaries=held, pairs=pairs, by_oracle=by_oracle, measure=measure)
         return found.verdict if found.comparisons else None
 
 
@@ -107,8 +125,8 @@ def hard(each: Summary) -> bool:
 
 
 def easy(each: Summary) -> bool:
-    """As many labels as parameters or more, and a good supervised model."""
-    return each.labels_a_parameter >= 1 and each.mean(SUPERVISED) >= GOOD
+    """More labels than parameters, and a good supervised model."""
+    return each.labels_a_parameter > 1 and each.mean(SUPERVISED) >= GOOD
 
 
 def hypotheses(summaries: Mapping[str, Summary], main: Sequence[Summary]) -> list[Hypothesis]:
@@ -134,15 +152,20 @@ def _overfitting(main: Sequence[Summary]) -> list[Hypothesis]:
         Hypothesis(
             "H1b",
             "With few features for the labels and a good initial model, PPP is beaten by traditional selection.",
-            f"at least as many labels as parameters, supervised accuracy of {GOOD:g}% or more",
+            f"more labels than parameters, supervised accuracy of {GOOD:g}% or more",
             some_above,
-            [each for each in main if easy(each)],
+            few := [each for each in main if easy(each)],
             tuple((rival, EP) for rival in RIVALS),
+            others=((EP, SUPERVISED),),
+            parts={each.setting.title: [each] for each in few},
         ),
     ]
 
 
 def _reinforcing(main: Sequence[Summary]) -> list[Hypothesis]:
+    held = with_predictions(main)
+    repetitions = [each.repetitions for each in held]
+    span = f", {min(repetitions)} to {max(repetitions)} a setting" if held else ""
     nearness = {
         "accuracy": (MOVED, "by the distance of its accuracy curve from the supervised model's"),
         "classes": (ALIKE, "by the share of rows that both predict alike"),
@@ -153,11 +176,15 @@ def _reinforcing(main: Sequence[Summary]) -> list[Hypothesis]:
             Hypothesis(
                 f"H2a ({name})",
                 f"Of all methods, selection by the likelihood (max-max) stays nearest to the supervised model: {how}.",
-                "all settings of the main tables in which it was measured",
+                f"settings and repetitions of the main tables that have stored all three definitions{span}",
                 nearest,
-                main,
+                held,
                 _over(LIKELIHOOD, EP, VARIANCE, PROBABILITY),
                 measure=ALONG,
+                parts={
+                    f"{MANY} features or more": [each for each in held if each.features >= MANY],
+                    f"fewer than {MANY} features": [each for each in held if each.features < MANY],
+                },
                 measures=measures,
             )
             for name, (measures, how) in nearness.items()
@@ -170,6 +197,7 @@ def _reinforcing(main: Sequence[Summary]) -> list[Hypothesis]:
             main,
             ((LIKELIHOOD, SUPERVISED),),
             others=((LIKELIHOOD, EP), *((method, SUPERVISED) for method in (EP, *TRADITIONAL))),
+            by_oracle=((LIKELIHOOD, RANDOM),),
         ),
     ]
 
@@ -198,7 +226,7 @@ def _informed(summaries: Mapping[str, Summary]) -> list[Hypothesis]:
         Hypothesis(
             "H3 (rivals with the same prior)",
             "PPP with an informative prior beats traditional selection by models with the same prior, whatever the data.",
-            f"{where}, which all methods have",
+            f"{where}; every method has the prior, the likelihood was run at a share of 0.9 alone",
             all_above,
             truth,
             _over(EP, *RIVALS),
@@ -212,8 +240,8 @@ def _parts(held: Sequence[Summary]) -> dict[str, list[Summary]]:
     """By share of unlabeled rows, and by the prior's standard deviation."""
     shares, sds = (sorted({value(each) for each in held}) for value in (_share, _sd))
     return {
-        **{f"Of these, {share:.0%} unlabeled": [each for each in held if _share(each) == share] for share in shares},
-        **{f"Of these, sd {sd:g}": [each for each in held if _sd(each) == sd] for sd in sds},
+        **{f"{share:.0%} unlabeled": [each for each in held if _share(each) == share] for share in shares},
+        **{f"sd {sd:g}": [each for each in held if _sd(each) == sd] for sd in sds},
     }
 
 
@@ -246,6 +274,8 @@ def _of_data(source: str, summaries: Mapping[str, Summary]) -> Hypothesis | None
         return None
     name = held[0].setting.name
     pairs: Pairs
+    beyond_random: Pairs = ()
+    others: Pairs = ()
     if source in HEAD_TO_HEAD:
         pairs, judge = ((EP, PROBABILITY), (PROBABILITY, EP)), all_small
         expected = "PPP and the probability score are head to head"
@@ -254,5 +284,17 @@ def _of_data(source: str, summaries: Mapping[str, Summary]) -> Hypothesis | None
         pairs, judge = _over(best, *(method for method in (EP, *RIVALS) if method != best)), all_above
         expected = f"{'PPP' if best == EP else 'The probability score'} is ahead of the other methods"
     else:
+        others = tuple((method, SUPERVISED) for method in (EP, *TRADITIONAL, LIKELIHOOD))
         pairs, judge, expected = tuple((method, SUPERVISED) for method in (EP, *RIVALS)), all_small, "No method gains"
-    return Hypothesis(name, f"{expected} on {name}.", "the paper's share of 0.8 unlabeled", judge, held, pairs, measure=ORACLE)
+        beyond_random = tuple((method, RANDOM) for method, _ in pairs)
+    return Hypothesis(
+        name,
+        f"{expected} on {name}.",
+        "the paper's share of 0.8 unlabeled",
+        judge,
+        held,
+        pairs,
+        measure=ORACLE,
+        others=others,
+        by_oracle=beyond_random,
+    )

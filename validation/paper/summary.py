@@ -17,6 +17,7 @@ from validation.paper.settings import (
     FEATURES,
     FLAT,
     GLM_SUPERVISED,
+    LIKELIHOOD,
     SPLINE,
     SUPERVISED,
     Setting,
@@ -249,6 +250,17 @@ def enough(summaries: Mapping[str, Summary]) -> dict[str, Summary]:
     """Those with `FEWEST` repetitions or more, where any has so many: the others wait, since they would widen all intervals."""
     fewest = min(FEWEST, max((each.repetitions for each in summaries.values()), default=0))
     return {key: each for key, each in summaries.items() if each.repetitions >= fewest}
+
+
+def with_predictions(summaries: Sequence[Summary]) -> list[Summary]:
+    """Their repetitions that have stored how near the likelihood's models are to the supervised one; older ones have not."""
+    held = [
+        replace(
+            each, records={n: record for n, record in each.records.items() if "alike" in record["runs"].get(LIKELIHOOD, {})}
+        )
+        for each in summaries
+    ]
+    return [each for each in held if each.repetitions > 1]
 
 
 def of(summaries: Mapping[str, Summary], settings: Sequence[Setting]) -> list[Summary]:

@@ -20,7 +20,8 @@ CANDIDATES = (*(method for method in CORE if method != RANDOM), SUPERVISED)
 
 class Match(NamedTuple):
     """A setting and a measure, the winners that the paper prints, the word for them, the best method here by its mean, and
-    how far the first winner is ahead of the rival that is nearest to it or furthest ahead.
+    how far the first winner is ahead of the rival that is nearest to it or furthest ahead; and the word among the methods that
+    select rows, none where the paper prints the supervised model.
     """
 
     summary: Summary
@@ -30,6 +31,7 @@ class Match(NamedTuple):
     best: str
     rival: str
     ahead: Interval
+    among_selectors: str | None
 
 
 def judge(printed: Sequence[str], gaps: Mapping[tuple[str, str], tuple[Interval, Interval]]) -> str:
@@ -55,21 +57,30 @@ def _beyond(wide: Interval) -> bool:
 def match(summary: Summary, measure: str, printed: tuple[str, ...], settings: int) -> Match:
     """A setting's word, in a table of so many settings, for whose number intervals are corrected (Bonferroni)."""
     # by the oracle no method is below the supervised model on the same rows
-    methods = [method for method in CANDIDATES if measure != ORACLE or method != SUPERVISED]
-    level = 1 - (1 - LEVEL) / settings
+    selectors = [method for method in CANDIDATES if method != SUPERVISED]
+    methods = selectors if measure == ORACLE else list(CANDIDATES)
     rivals = [method for method in methods if method not in printed]
-    pairs = [*((winner, rival) for winner in printed for rival in rivals), *combinations(printed, 2)]
-    corrected = 1 - (1 - level) / len(pairs)
-    gaps = {(a, b): (summary.difference(a, b, measure, level), summary.difference(a, b, measure, corrected)) for a, b in pairs}
     rival = max(rivals, key=lambda method: summary.mean(method, measure))
     return Match(
         summary,
         measure,
         printed,
-        judge(printed, gaps),
+        _word(summary, measure, printed, methods, settings),
         max(methods, key=lambda method: summary.mean(method, measure)),
         rival,
         summary.difference(printed[0], rival, measure),
+        None if SUPERVISED in printed else _word(summary, measure, printed, selectors, settings),
+    )
+
+
+def _word(summary: Summary, measure: str, printed: tuple[str, ...], methods: Sequence[str], settings: int) -> str:
+    level = 1 - (1 - LEVEL) / settings
+    rivals = [method for method in methods if method not in printed]
+    pairs = [*((winner, rival) for winner in printed for rival in rivals), *combinations(printed, 2)]
+    corrected = 1 - (1 - level) / len(pairs)
+    return judge(
+        printed,
+        {(a, b): (summary.difference(a, b, measure, level), summary.difference(a, b, measure, corrected)) for a, b in pairs},
     )
 
 
@@ -89,13 +100,27 @@ def printed_for(setting: Setting) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return WINNERS[setting.n, setting.features]
 
 
-def counted(found: Sequence[Match]) -> dict[str, int]:
+def counted(words: Sequence[str | None]) -> dict[str, int]:
     """How many settings have which word."""
-    return {word: sum(each.word == word for each in found) for word in (AGREES, CONTRADICTS, CANNOT_TELL)}
+    return {word: words.count(word) for word in (AGREES, CONTRADICTS, CANNOT_TELL)}
 
 
-def no_lead(found: Sequence[Match]) -> int:
-    """In how many settings neither PPP nor the probability score is ahead of the other by the margin or more."""
+class Leads(NamedTuple):
+    """In how many settings one of two methods is shown to be ahead by the margin, in how many neither can be."""
+
+    shown: int
+    excluded: int
+    settings: int
+
+    @property
+    def open(self) -> int:
+        """In how many it stays open."""
+        return self.settings - self.shown - self.excluded
+
+
+def leads(found: Sequence[Match]) -> Leads:
+    """Of PPP and the probability score over each other, by intervals that are corrected for the table's settings."""
     level = 1 - (1 - LEVEL) / len(WINNERS)
     gaps = [each.summary.difference(EP, PROBABILITY, each.measure, level) for each in found]
-    return sum(abs(float(gap.mean)) + float(gap.half) < MARGIN for gap in gaps)
+    excluded = sum(abs(float(gap.mean)) + float(gap.half) < MARGIN for gap in gaps)
+    return Leads(sum(map(_beyond, gaps)), excluded, len(gaps))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from validation.paper.report import wording
@@ -115,10 +115,12 @@ def strength(summaries: Mapping[str, Summary]) -> list[str]:
 
 
 def _pooled_by_sd(summaries: Sequence[Summary], rivals: Sequence[str]) -> str:
-    """What PPP gains under each strength of the prior, over the other factors."""
+    """What PPP gains under each strength of the prior, over the tables that have all strengths."""
     by_sd: dict[float, list[Summary]] = {}
     for each in summaries:
         by_sd.setdefault(each.setting.prior.sd, []).append(each)
+    common = set.intersection(*({_table(each) for each in held} for held in by_sd.values()))
+    by_sd = {sd: these for sd, held in by_sd.items() if (these := [each for each in held if _table(each) in common])}
     rows = [
         [
             f"{sd:g}",
@@ -129,6 +131,10 @@ def _pooled_by_sd(summaries: Sequence[Summary], rivals: Sequence[str]) -> str:
     ]
     names = [f"PPP − {wording.NAMES[rival]}{when}" for when in ("", ", along") for rival in rivals]
     return table(["sd", "settings", *names], rows)
+
+
+def _table(each: Summary) -> tuple[str, str, int]:
+    return each.setting.source, each.setting.basis, each.setting.n
 
 
 def region(main: Sequence[Summary]) -> list[str]:
@@ -144,8 +150,8 @@ def _counted(main: Sequence[Summary], rival: str, measure: str) -> str:
     when = "With all pseudo-labels" if measure == FINAL else "Averaged along the run"
     return (
         f"{when}, against {wording.NAMES[rival]}: PPP is better in {len(better)} of {len(found)} settings of the main "
-        f"tables{wording.titles(better)} and worse in {len(worse)}{wording.titles(worse)}; {chance:.1f} in each direction are "
-        "expected by chance."
+        f"tables{wording.titles(better)} and worse in {len(worse)}{wording.titles(worse)}; {chance:.1f} in each direction "
+        "would be expected by chance if no method differed anywhere."
     )
 
 
@@ -161,7 +167,7 @@ def informative(summaries: Mapping[str, Summary]) -> list[str]:
             accuracy(SUPERVISED),
             accuracy(EP),
             *(difference(EP, rival) for rival in (SUPERVISED, *TRADITIONAL)),
-            ("PPP − PPP with the weak prior", lambda each: _cost(each, summaries)),
+            *((f"{name}, this prior − the weak one", _cost(method, summaries)) for method, name in _OF_A_PRIOR.items()),
         )
         parts += [f"## Informative and wrong priors: {name}", by_setting(columns, held)]
     if parts:
@@ -176,12 +182,17 @@ def _by_strength_around_the_truth(summaries: Mapping[str, Summary]) -> str:
     return f"By the sd of a prior around the truth, GLM and GAM together:\n\n{by_sd}"
 
 
-def _cost(each: Summary, summaries: Mapping[str, Summary]) -> str:
-    """PPP with the setting's prior minus PPP with the weak prior."""
-    other = summaries.get(replace(each.setting, prior=WEAK).key)
-    if other is None or each.setting.prior == WEAK:
-        return wording.NONE
-    return bold(each.against(other, EP))
+_OF_A_PRIOR = {SUPERVISED: "supervised", EP: "PPP"}
+
+
+def _cost(method: str, summaries: Mapping[str, Summary]) -> Callable[[Summary], str]:
+    """A method with the setting's prior minus the same with the weak prior."""
+
+    def cell(each: Summary) -> str:
+        other = summaries.get(replace(each.setting, prior=WEAK).key)
+        return wording.NONE if other is None or each.setting.prior == WEAK else bold(each.against(other, method))
+
+    return cell
 
 
 def stopping(summaries: Sequence[Summary]) -> list[str]:

@@ -27,18 +27,24 @@ def write(summaries: Mapping[str, Summary], path: Path, figures: Mapping[str, st
         "# The paper's experiments, with intervals",
         wording.ABOUT_PROTOCOL,
         findings.progress(list(summaries.values())),
-        *findings.in_short(groups, found, matched := matches(summaries)),
+        *findings.in_short(groups, found, matched := matches(summaries), both := without_prior(summaries)),
         *findings.verdicts(found),
         *supplement.winners(matched),
         *supplement.where(main),
-        *_picture("Where selection by PPP is ahead, and where behind", figures.get("region")),
-        *supplement.informed(without_prior(summaries)),
+        *_picture(
+            "PPP against random selection and the probability score (not against the supervised model); a disc is a setting",
+            figures.get("region"),
+        ),
+        *supplement.informed(both),
         *findings.original_ppp([*table_1, *real]),
         *_if("## Table 1: 60 features, one of which acts", table_1, comparisons.main(table_1)),
         *_if("## Real data", real, comparisons.main(real)),
-        *_picture("Accuracy along the run, and what PPP gains on the others", figures.get("curves")),
         *_picture(
-            "The original code's methods along the run; where PPP is random selection, its line is hidden under that one's",
+            "Accuracy along the run, and what PPP gains on the probability score and random selection", figures.get("curves")
+        ),
+        *_picture(
+            "The original code's methods along the run, and what its PPP gains on the probability score and random selection; "
+            "where it is random selection, its line is hidden under that one's",
             figures.get("original"),
         ),
         *_if("## The supplement's settings and fewer rows: all features act", held := [*twenty, *grid], comparisons.grid(held)),

@@ -30,7 +30,6 @@ from validation.paper.settings import (
     PROBABILITY,
     RANDOM,
     REAL,
-    SHARE,
     SUPERVISED,
     TABLE_1,
     TWENTY,
@@ -77,10 +76,10 @@ BY_GLM = Family(
 SPAN = 6.0
 RIVALS = (RANDOM, PROBABILITY)
 WHEN = {ALONG: "along", FINAL: "final"}
-#: The weak prior in all of them.
-REGION = (*TABLE_1, *TWENTY, *GRID, *REAL, *SHARE)
+#: The settings of the main tables: the weak prior in all of them.
+REGION = (*TABLE_1, *TWENTY, *GRID, *REAL)
 COLUMNS, WIDTH, ROW = 3, 13.0, 4.6
-COLOURS, EXTENT = "PuOr", 5.0
+COLOURS, EXTENT, SIZE = "PuOr", 5.0, 16
 
 
 def figures(summaries: Mapping[str, Summary], folder: Path) -> dict[str, str]:
@@ -169,12 +168,12 @@ def _region(summaries: Sequence[Summary]) -> Figure:
     figure.colorbar(
         ScalarMappable(norm, COLOURS), ax=rows, label="points", extend="both", shrink=0.6, aspect=40, location="bottom"
     )
-    shared: dict[str, Any] = {"color": "none", "markersize": 20, "markeredgecolor": GREY, "marker": "o", "fillstyle": "left"}
-    ends = [
-        dict(zip(("markerfacecolor", "markerfacecoloralt"), map(to_colour, pair), strict=True)) for pair in ((-3, 2), (1, 4))
+    shared: dict[str, Any] = {"color": "none", "markersize": SIZE, "marker": "o", "fillstyle": "left"}
+    marks = [
+        Line2D([], [], markerfacecolor=to_colour(low), markerfacecoloralt=to_colour(high), **_edge(low * high > 0), **shared)
+        for low, high in ((-3, 2), (1, 4))
     ]
-    marks = [Line2D([], [], **pair, **shared) for pair in ends]
-    names = ["inner disc: mean; left and right: ends of the 95% interval", "both of one colour: the interval is without 0"]
+    names = ["inner disc: mean; left and right: ends of the 95% interval", "ringed in black: the interval is without 0"]
     figure.legend(marks, names, loc="outside upper center", ncols=1, frameon=False)
     return figure
 
@@ -183,6 +182,11 @@ def _disc(axes: Axes, summary: Summary, gap: Interval, to_colour: Callable[[floa
     """The mean inside, and around it the ends of the interval, each in its colour."""
     place = [summary.features / summary.setting.n], [summary.mean(SUPERVISED)]
     low, mean, high = (to_colour(float(value)) for value in (gap.low, gap.mean, gap.high))
-    shared: dict[str, Any] = {"marker": "o", "linestyle": "none", "markeredgecolor": GREY}
-    axes.plot(*place, markersize=20, fillstyle="left", markerfacecolor=low, markerfacecoloralt=high, **shared)
-    axes.plot(*place, markersize=11, markerfacecolor=mean, **shared)
+    shared: dict[str, Any] = {"marker": "o", "linestyle": "none"}
+    halves = {"fillstyle": "left", "markerfacecolor": low, "markerfacecoloralt": high}
+    axes.plot(*place, markersize=SIZE, zorder=2 + abs(gap.sign), **halves, **shared, **_edge(gap.sign != 0))
+    axes.plot(*place, markersize=SIZE / 2, markerfacecolor=mean, markeredgecolor=GREY, zorder=2 + abs(gap.sign), **shared)
+
+
+def _edge(excludes_zero: bool) -> dict[str, Any]:
+    return {"markeredgecolor": "black" if excludes_zero else GREY, "markeredgewidth": 2 if excludes_zero else 0.8}

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from validation.paper.hypotheses import Hypothesis
 from validation.paper.report import supplement, wording
 from validation.paper.report.wording import Column, accuracy, bold, by_setting, difference, join_parts, position
 from validation.paper.settings import (
     EP,
+    GLM,
     GLM_PROBABILITY,
     GLM_RANDOM,
     GLM_SUPERVISED,
@@ -37,12 +40,10 @@ def progress(summaries: Sequence[Summary]) -> str:
     short = sum(each.repetitions < LEAST for each in summaries)
     rest = f" {short} settings have fewer than {LEAST} yet." if short else ""
     goal = sum(wanted.values())
-    missing = (
-        f" of the {goal} that `--full` aims at, and it goes on from there" if done < goal else ", all that `--full` aims at"
-    )
+    missing = f" (`--full` aims at {goal}, and goes on from there)" if done < goal else " (all that `--full` aims at)"
     return (
-        f"R is the number of repetitions, from {fewest} to {most} here.{rest} In these tables are {done} repetitions of "
-        f"{len(summaries)} settings{missing}. {sum(each.broken for each in summaries)} runs ended early and are left out."
+        f"R is the number of repetitions, from {fewest} to {most} here.{rest} In these tables are {done} repetitions{missing} "
+        f"of {len(summaries)} settings. {sum(each.broken for each in summaries)} runs ended early and are left out."
     )
 
 
@@ -50,6 +51,7 @@ def in_short(
     groups: Mapping[str, Sequence[Summary]],
     found: Sequence[Hypothesis],
     matched: Mapping[str, Sequence[tuple[Match, Match]]],
+    with_and_without_prior: Sequence[Summary],
 ) -> list[str]:
     """The main comparisons in sentences, and by group of settings in a table."""
     main = [each for held in groups.values() for each in held]
@@ -58,11 +60,14 @@ def in_short(
         return join_parts([position(pooled(main, EP, rival, measure), wording.LONG[rival]) for rival in rivals])
 
     sentences = [
-        f"With all pseudo-labels, PPP (by EP) is {against((SUPERVISED, RANDOM, PROBABILITY), FINAL)}.",
-        f"Averaged along the run, PPP is {against((RANDOM, PROBABILITY), ALONG)}.",
-        f"By the oracle's stop, the paper's measure, PPP is {against((SUPERVISED, RANDOM, PROBABILITY), ORACLE)}.",
+        f"With all pseudo-labels, PPP (by EP) is {against((SUPERVISED, RANDOM, PROBABILITY), FINAL)}. Of these {len(main)} "
+        f"settings it is {_signs(main, EP, SUPERVISED, FINAL)}.",
+        f"Averaged along the run, PPP is {against((SUPERVISED, RANDOM, PROBABILITY), ALONG)}.",
+        f"By the oracle's stop, the paper's measure, no method is below the supervised model, whatever it selects. PPP is "
+        f"{against((SUPERVISED, RANDOM, PROBABILITY), ORACLE)}.",
         *_oracle([each for each in main if each.simulated]),
         *_published(main),
+        *supplement.informed_in_short(with_and_without_prior),
         f"Of the paper's claims, {_by_verdict(found)}.",
         *_changing(found),
         *supplement.winners_in_short(matched),
@@ -87,21 +92,44 @@ def _oracle(simulated: Sequence[Summary]) -> list[str]:
     if not simulated:
         return []
     gained, real = (pooled(simulated, EP, SUPERVISED, measure) for measure in (ORACLE, ORACLE_FRESH))
+    by_glm = [each for each in simulated if each.has(*GLM)]
+    held = [f"{wording.NAMES[one]} {bold(pooled(by_glm, one, GLM_SUPERVISED, ORACLE_FRESH))}" for one in GLM if by_glm]
+    others = f" Of models without a prior it is, over their own supervised model: {', '.join(held)}." if held else ""
     return [
         f"How much of the oracle's gain is real: in the simulations it credits PPP with {bold(gained)} points over the "
-        f"supervised model, and on fresh rows the same models gain {bold(real)}."
+        f"supervised model, and on fresh rows the same models gain {bold(real)}.{others}"
     ]
 
 
 def _published(main: Sequence[Summary]) -> list[str]:
+    """What the authors' code gains on its own kind of model, and where that is random selection."""
     held = [each for each in main if each.has(ORIGINAL, GLM_RANDOM)]
     if not held:
         return []
-    gap, prior = pooled(held, ORIGINAL, GLM_RANDOM, ORACLE), pooled(held, SUPERVISED, GLM_SUPERVISED)
+    same = [each for each in held if not np.nansum(np.abs(list(each.gaps(ORIGINAL, GLM_RANDOM, ALONG).values())))]
+    others = [each for each in held if each not in same]
+    gained = [f"{wording.NAMES[one]} {bold(pooled(held, one, GLM_SUPERVISED))}" for one in GLM if one != GLM_VARIANCE]
+    prior = pooled(held, SUPERVISED, GLM_SUPERVISED)
+    by_prior = sorted(held, key=_above_glm)
+    ends = [f"{_above_glm(each):+.1f} ({each.setting.title})" for each in (by_prior[0], by_prior[-1])]
+    along, by_oracle = (_signs(others, ORIGINAL, GLM_RANDOM, measure, named=True) for measure in (ALONG, ORACLE))
     return [
-        f"The published code's PPP, emulated, is by the oracle's stop {position(gap, 'random selection by the same `glm`')}.",
-        f"Without any pseudo-label, the Bayesian model is {position(prior, '`glm` on the same labeled rows')}.",
+        f"The published code's PPP, emulated, is the same run as random selection by the same `glm` in {len(same)} of "
+        f"{len(held)} settings{wording.titles(same)}. In the others it is, along the run, {along}; by the oracle's stop, "
+        f"{by_oracle}.",
+        f"What runs to the end gain without a prior, over their own supervised model: {', '.join(gained)} on average of these "
+        f"{len(held)} settings. The original PPP is {_signs(held, ORIGINAL, GLM_SUPERVISED, FINAL)}.",
+        f"Without any pseudo-label, the Bayesian model, on standardised features, is {position(prior, '`glm` on raw ones')}, "
+        f"on average of these {len(held)} settings: from {ends[0]} to {ends[1]}.",
     ]
+
+
+def _signs(summaries: Sequence[Summary], first: str, second: str, measure: str, *, named: bool = False) -> str:
+    """In how many settings the first method is above and below the second, by the interval of the setting alone."""
+    found = [(each, each.difference(first, second, measure).sign) for each in summaries]
+    above, below = ([each for each, sign in found if sign == wanted] for wanted in (1, -1))
+    names = [wording.titles(held) if named else "" for held in (above, below)]
+    return f"above {wording.LONG[second]} in {len(above)}{names[0]} and below it in {len(below)}{names[1]}"
 
 
 def _by_verdict(found: Sequence[Hypothesis]) -> str:
@@ -117,13 +145,16 @@ def _changing(found: Sequence[Hypothesis]) -> list[str]:
     for each in found:
         by_measure = {measure: (each.verdict, each.by(EP, measure)) for measure in MEASURES}
         approximation = {"by Laplace": tuple(each.by(method, each.measure, EP, PPP) for method in (EP, PPP))}
+        parts = {name: (each.verdict, there) for name, there in each.by_part.items()}
         other = [
             f"{name}: {there.word}"
-            for name, (here, there) in {**by_measure, **approximation}.items()
+            for name, (here, there) in {**by_measure, **approximation, **parts}.items()
             if here and there and here.word != there.word
         ]
         changes += [f"{each.name} ({', '.join(other)})"] if other else []
-    return [f"Other verdicts by another measure or approximation: {'; '.join(changes)}."] if changes else []
+    return (
+        [f"Other verdicts by another measure, approximation or part of the settings: {'; '.join(changes)}."] if changes else []
+    )
 
 
 def verdicts(found: Sequence[Hypothesis]) -> list[str]:
@@ -137,7 +168,7 @@ def _hypothesis(each: Hypothesis) -> str:
         "Where": f"{each.where}{settings}.",
         "Compared": "; ".join(wording.comparison_in_words(one) for one in each.comparisons) or wording.NONE,
         "Beside it": "; ".join(wording.comparison_in_words(one) for one in each.beside) or wording.NONE,
-        **{name: "; ".join(wording.comparison_in_words(one) for one in held) for name, held in each.apart.items() if held},
+        **{f"Of these, {name}": "; ".join(map(wording.comparison_in_words, held)) for name, held in each.apart.items() if held},
     }
     return f"**{each.name}. {each.expected}** {wording.verdict_in_words(each.verdict)}\n\n" + bullets(
         [f"{name}: {text}" for name, text in parts.items()]
@@ -191,17 +222,14 @@ def original_ppp(summaries: Sequence[Summary]) -> list[str]:
 
 
 def _original_in_short(held: Sequence[Summary]) -> str:
-    infinite = [each for each in held if each.original["infinite"] >= ALL]
     mostly = [each for each in held if each.original["infinite"] >= MOST]
-    by_gap = sorted(held, key=_above_glm)
-    ends = [f"{_above_glm(each):+.1f} ({each.setting.title})" for each in (by_gap[0], by_gap[-1])]
+    first = [each for each in held if each.original["first"] >= ALL]
     return bullets(
         [
             f"In {len(mostly)} of {len(held)} settings at least {MOST:g}% of the original PPP's values are +Inf"
-            f"{wording.titles(mostly)}, in {len(infinite)} at least {ALL:g}%{wording.titles(infinite)}: there it is random "
+            f"{wording.titles(mostly)}.",
+            f"In {len(first)} the first row is taken in at least {ALL:g}% of rounds{wording.titles(first)}: there it is random "
             "selection.",
-            f"Without any pseudo-label the Bayesian model is {bold(pooled(held, SUPERVISED, GLM_SUPERVISED))} points above "
-            f"`glm` on the same labeled rows: from {ends[0]} to {ends[1]}.",
         ]
     )
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from validation.paper.hypotheses import GOOD, POOR, RIVALS_BY_GLM, easy, hard
 from validation.paper.report import wording
 from validation.paper.report.wording import Column, accuracy, bold, by_setting, difference, position
-from validation.paper.settings import EP, GLM_SUPERVISED, PROBABILITY, RANDOM, SUPERVISED, Setting
+from validation.paper.settings import EP, GLM_PROBABILITY, GLM_SUPERVISED, PROBABILITY, RANDOM, SUPERVISED, Setting
 from validation.paper.summary import ALONG, FINAL, ORACLE, Summary, pooled
-from validation.paper.winners import DESIGNS, Match, counted, no_lead, printed_for
+from validation.paper.verdicts import MARGIN
+from validation.paper.winners import CONTRADICTS, DESIGNS, Match, counted, leads, printed_for
 from validation.study.intervals import Interval
 from validation.study.markdown import bullets, table
 
@@ -22,13 +23,20 @@ def winners_in_short(matched: Mapping[str, Sequence[tuple[Match, Match]]]) -> li
     sentences = []
     for name, held in matched.items():
         if held:
-            parts = [f"{WHEN[each[0].measure]} {_counts(each)}" for each in zip(*held, strict=True)]
-            sentences.append(f"Of the winners that the supplement prints, {DESIGN[name]}: {'; '.join(parts)}.")
+            parts = [f"{WHEN[each[0].measure]} {_counts([one.word for one in each])}" for each in zip(*held, strict=True)]
+            ends = [end for _, end in held]
+            among = [end.among_selectors for end in ends if end.among_selectors]
+            by_supervised = sum(end.word == CONTRADICTS != end.among_selectors for end in ends)
+            sentences.append(
+                f"Of the winners that the supplement prints, {DESIGN[name]}: {'; '.join(parts)}. In {by_supervised} of the "
+                f"last contradictions the supervised model, which has our prior, is alone above the winner: among the methods "
+                f"that select rows {_counts(among)}."
+            )
     return sentences
 
 
-def _counts(found: Sequence[Match]) -> str:
-    return ", ".join(f"{word} in {number}" for word, number in counted(found).items()) + f" of {len(found)}"
+def _counts(words: Sequence[str | None]) -> str:
+    return ", ".join(f"{word} in {number}" for word, number in counted(words).items()) + f" of {len(words)}"
 
 
 def winners(matched: Mapping[str, Sequence[tuple[Match, Match]]]) -> list[str]:
@@ -42,21 +50,35 @@ def winners(matched: Mapping[str, Sequence[tuple[Match, Match]]]) -> list[str]:
         header = ["setting", "R"]
         for when in (ORACLE, FINAL):
             header += [f"{when}: the paper's", "here, by the mean", "printed winner − best other", "verdict"]
-        rows = [[one.summary.setting.title, str(one.summary.repetitions), *_cells(one), *_cells(end)] for one, end in held]
-        rows += [_waiting(each) for each in DESIGNS[name] if each.key not in {one.summary.setting.key for one, _ in held}]
-        close = [
-            f"{WHEN[each[0].measure]} neither of PPP and the probability score is a point ahead of the other in "
-            f"{no_lead(each)} of {len(each)} settings, by intervals corrected for the table"
-            for each in zip(*held, strict=True)
+        header.append("among selectors")
+        rows = [
+            [
+                one.summary.setting.title,
+                str(one.summary.repetitions),
+                *_cells(one),
+                *_cells(end),
+                end.among_selectors or wording.NONE,
+            ]
+            for one, end in held
         ]
-        parts += [f"{DESIGN[name].capitalize()}: {'; '.join(close)}.", table(header, rows)]
+        rows += [_waiting(each) for each in DESIGNS[name] if each.key not in {one.summary.setting.key for one, _ in held}]
+        parts += [f"{DESIGN[name].capitalize()}: {'; '.join(map(_leads, zip(*held, strict=True)))}.", table(header, rows)]
     return parts
+
+
+def _leads(found: Sequence[Match]) -> str:
+    counts = leads(found)
+    return (
+        f"{WHEN[found[0].measure]} a lead of {MARGIN:g} point between PPP and the probability score, whichever is ahead, is "
+        f"shown in {counts.shown}, excluded in {counts.excluded} and open in {counts.open} of {counts.settings} settings, by "
+        "intervals corrected for the table"
+    )
 
 
 def _waiting(setting: Setting) -> list[str]:
     """A setting with too few repetitions, or none."""
     cells = [[_methods(printed), *[wording.NONE] * 2, "too few repetitions yet"] for printed in printed_for(setting)]
-    return [setting.title, wording.NONE, *cells[0], *cells[1]]
+    return [setting.title, wording.NONE, *cells[0], *cells[1], wording.NONE]
 
 
 def _methods(names: Sequence[str]) -> str:
@@ -73,9 +95,7 @@ def where(main: Sequence[Summary]) -> list[str]:
     regions = {
         f"hard: fewer labels than parameters, supervised accuracy below {POOR:g}%": [each for each in main if hard(each)],
         "between": [each for each in main if not hard(each) and not easy(each)],
-        f"easy: as many labels as parameters or more, supervised accuracy of {GOOD:g}% or more": [
-            each for each in main if easy(each)
-        ],
+        f"easy: more labels than parameters, supervised accuracy of {GOOD:g}% or more": [each for each in main if easy(each)],
     }
     regions = {name: held for name, held in regions.items() if held}
     if not regions:
@@ -88,20 +108,25 @@ def where(main: Sequence[Summary]) -> list[str]:
 
 def _for_practitioners(regions: Mapping[str, Sequence[Summary]]) -> str:
     """What to do, as far as the intervals carry it."""
-    by_rival = {
-        rival: {name: pooled(held, EP, rival, ALONG) for name, held in regions.items()} for rival in (RANDOM, PROBABILITY)
-    }
-    parts = [_over_regions(rival, found) for rival, found in by_rival.items()]
-    ends = {name: pooled(held, EP, SUPERVISED, FINAL) for name, held in regions.items()}
-    lost, won = ([name.split(":")[0] for name, gap in ends.items() if gap.sign == sign] for sign in (-1, 1))
-    advice = []
-    if lost:
-        advice.append(f"with all pseudo-labels it costs accuracy against the supervised model in {_settings(lost)}")
-    if won:
-        advice.append(f"with all pseudo-labels it gains accuracy over the supervised model in {_settings(won)}")
-    if not lost and not won:
-        advice.append("with all pseudo-labels it is not to be told from the supervised model in any of these regions")
-    return f"For practitioners: along the run, PPP is {'; '.join(parts)}; {', and '.join(advice)}."
+    sentences = [_against_no_labels(regions, measure) for measure in (ALONG, FINAL)]
+    by_rival = [
+        _over_regions(rival, {name: pooled(held, EP, rival, ALONG) for name, held in regions.items()})
+        for rival in (RANDOM, PROBABILITY)
+    ]
+    return f"For practitioners: PPP is {'; '.join(sentences)}. Among ways to select, it is along the run {'; '.join(by_rival)}."
+
+
+def _against_no_labels(regions: Mapping[str, Sequence[Summary]], measure: str) -> str:
+    """In which regions pseudo-labels cost or gain accuracy against none."""
+    gaps = {name: pooled(held, EP, SUPERVISED, measure) for name, held in regions.items()}
+    what = {-1: "less accurate than the supervised model", 0: "not to be told from it", 1: "more accurate than it"}
+    said = [
+        f"{words} in {_settings([name.split(':')[0] for name, gap in gaps.items() if gap.sign == sign])}"
+        for sign, words in what.items()
+        if any(gap.sign == sign for gap in gaps.values())
+    ]
+    when = "with all pseudo-labels" if measure == FINAL else "averaged along the run"
+    return f"{when} {', '.join(said)}"
 
 
 def _over_regions(rival: str, found: Mapping[str, Interval]) -> str:
@@ -112,6 +137,19 @@ def _over_regions(rival: str, found: Mapping[str, Interval]) -> str:
 def _settings(names: Sequence[str]) -> str:
     words = {"hard": "hard settings", "between": "settings between", "easy": "easy settings"}
     return " and ".join(words[name] for name in names)
+
+
+def informed_in_short(held: Sequence[Summary]) -> list[str]:
+    """What a prior around the truth gains before any row is selected, and after."""
+    if not held:
+        return []
+    by_prior, by_training, advantage = (
+        pooled(held, *pair) for pair in ((SUPERVISED, GLM_SUPERVISED), (EP, SUPERVISED), (EP, GLM_PROBABILITY))
+    )
+    return [
+        f"With a prior around the truth, PPP is {position(advantage, 'the probability score without a prior')}. Before any "
+        f"pseudo-label the prior gains {bold(by_prior)}, and self-training by PPP then {bold(by_training)}."
+    ]
 
 
 def informed(held: Sequence[Summary]) -> list[str]:
@@ -131,12 +169,18 @@ def informed(held: Sequence[Summary]) -> list[str]:
     advantage, by_prior, by_training = (
         pooled(held, *pair) for pair in ((EP, GLM_SUPERVISED), (SUPERVISED, GLM_SUPERVISED), (EP, SUPERVISED))
     )
-    separated, every = (sum(each.separated for each in held), sum(each.repetitions for each in held))
+    # other priors have the same splits
+    splits = {
+        (at.source, at.features, at.n, at.unlabeled, number): record["separated"]
+        for at, records in ((each.setting, each.records) for each in held)
+        for number, record in records.items()
+    }
+    separated, every = sum(splits.values()), len(splits)
     said = bullets(
         [
             f"With all pseudo-labels, PPP with the prior is {position(advantage, 'the supervised model without one')}. Of "
             f"this, the prior without any pseudo-label makes {bold(by_prior)}, and self-training by PPP {bold(by_training)}.",
-            f"The labeled rows are separated in {separated} of {every} repetitions, where every likelihood by `glm` is 1 up to "
+            f"The labeled rows are separated in {separated} of {every} splits, where every likelihood by `glm` is 1 up to "
             "rounding, so that the likelihood cannot choose.",
         ]
     )

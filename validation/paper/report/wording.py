@@ -56,7 +56,13 @@ NAMES = {
     GLM_SUPERVISED: "supervised by `glm`",
 }
 #: In a sentence.
-LONG = {SUPERVISED: "the supervised model", RANDOM: "random selection", PROBABILITY: "the probability score"}
+LONG = {
+    SUPERVISED: "the supervised model",
+    RANDOM: "random selection",
+    PROBABILITY: "the probability score",
+    GLM_RANDOM: "random selection by `glm`",
+    GLM_SUPERVISED: "its supervised model",
+}
 CENTRES = {
     "zero": "around 0",
     "truth": "around the truth",
@@ -100,22 +106,29 @@ def comparison_in_words(found: Comparison) -> str:
     """A comparison in words."""
     what = "" if found.measure == FINAL else f", {found.measure}"
     methods = f"{NAMES[found.first]} − {NAMES[found.second]}"
-    return f"{methods}{what}: {bold(found.interval)}, over {count_settings(found.settings)}"
+    signs = f" ({found.above} above, {found.below} below)" if found.settings > 1 else ""
+    return f"{methods}{what}: {bold(found.interval)}, over {count_settings(found.settings)}{signs}"
 
 
 def verdict_in_words(verdict: Verdict) -> str:
     """A verdict, and what speaks against the claim."""
-    against = [_against(each) for each in verdict.against]
-    return f"{verdict.word.capitalize()}: {'; '.join(against)}." if against else f"{verdict.word.capitalize()}."
+    said = [_against(each) for each in verdict.against] or [_crowded(each) for each in verdict.crowded]
+    return f"{verdict.word.capitalize()}: {'; '.join(said)}." if said else f"{verdict.word.capitalize()}."
 
 
 def _against(found: Comparison) -> str:
     first, second = NAMES[found.first], NAMES[found.second]
+    ends = f"widened to [{found.wide.low:+.1f}, {found.wide.high:+.1f}]"
     if found.wide.high < 0:
-        return f"{first} is below {second}"
+        return f"{first} is below {second} ({ends})"
     if found.wide.low > MARGIN:
-        return f"{first} is more than {MARGIN:g} point above {second}"
-    return f"{first} is less than {MARGIN:g} point above {second}, if at all"
+        return f"{first} is more than {MARGIN:g} point above {second} ({ends})"
+    return f"{first} is less than {MARGIN:g} point above {second}, if at all ({ends})"
+
+
+def _crowded(found: Comparison) -> str:
+    at = f"{100 - found.room:.1f}%"
+    return f"{NAMES[found.second]} is at {at}, so that nothing can be {MARGIN:g} point above it"
 
 
 def verdict_in_brief(verdict: Verdict | None) -> str:
@@ -157,9 +170,9 @@ def titles(summaries: Sequence[Summary]) -> str:
 
 ABOUT_PROTOCOL = f"""\
 Made by `python -m validation.paper`. Section 4 of Rodemann et al. (UAI 2023) and its supplement, by their
-protocol: of n rows, drawn anew in every repetition, a share of {TEST_SHARE} is for testing, and of the rest a share of 0.8 or
-0.9 is unlabeled (splits without a labeled row of each class are drawn again); a run adds one pseudo-labeled row a round, with
-the label that the model predicts, until the pool is empty. Where this study departs from the paper:
+protocol: of n rows a share of {TEST_SHARE} is for testing, and of the rest a share of 0.8 or 0.9 is unlabeled (splits without
+a labeled row of each class are drawn again); a run adds one pseudo-labeled row a round, with the label that the model predicts,
+until the pool is empty. Where this study departs from the paper:
 
 - The model is Bayesian throughout: a logistic regression with intercept on features standardised over the table, coefficients
   Normal(0, {WEAK.sd:g}²) unless a prior is named. With few labels the classes are mostly separated, and the maximum of the
@@ -169,10 +182,13 @@ the label that the model predicts, until the pool is empty. Where this study dep
   Laplace's, which is the paper's (Eq. 6), is beside it.
 - All methods are compared on equal terms: the accuracies are those of the models that hold 0 to m pseudo-labels. The authors'
   code took the model before adding the row for some methods and after adding it for others.
-- Simulated rows come from a population of {POPULATION}, and models are judged on {FRESH} further rows of it, which measures the
-  same accuracy with less noise than n/2 test rows; the oracle sees the test rows only, as in the paper. "{CODE}" is the
-  design of the authors' script (q = 60 features, of which the first acts), "supplement" the one that the paper describes
-  (all features act), with its twenty pairs (n, q); a grid of fewer rows for as many features is our own.
+- Simulated rows come from a population of {POPULATION}, of which n are drawn anew in every repetition (the authors' script
+  drew one table for each n and repeated its splits). Models are judged on {FRESH} further rows of it, which measures the same
+  accuracy with less noise than n/2 test rows; the oracle sees the test rows only, as in the paper.
+- "{CODE}" is the design of the authors' script: q = 60 features, of which the first acts. The means and scales of the 59
+  others, which they typed, are drawn here. "Supplement" is the design that the paper describes in words: all features act. It
+  prints no coefficients; here features are standard normal, and one random vector of coefficients for each q gives the logit a
+  standard deviation of about 3. Its twenty pairs (n, q) are the paper's; a grid of fewer rows for as many features is our own.
 - The paper reports accuracies where an oracle would stop: at the best model on the test rows. Here three measures are shown.
   "Final" is with all pseudo-labels; "along" is the mean over the run, from the first pseudo-label to the last; "oracle" is the
   paper's. Hypotheses are judged by the first, H2a by the second, what the paper says of a table by the third, and all by all
@@ -186,15 +202,21 @@ ABOUT_VERDICTS = f"""\
 Each of the paper's claims as paired comparisons. Differences are in percentage points, averaged over settings
 and paired by repetition, with {LEVEL:.0%} intervals; PPP is by EP.
 
-- That one method beats several is supported where every such interval is above 0, and not supported where one that is widened
-  for their number (Bonferroni) ends below {MARGIN:g} point, the least advantage that we call one.
-- That some method beats another is supported where one of the widened intervals is above 0, and not supported where all
-  {LEVEL:.0%} intervals end below {MARGIN:g} point.
-- That methods hardly improve, or are head to head, is supported where every interval ends below {MARGIN:g} point (head to head:
-  of either difference), and not supported where a widened one is above {MARGIN:g} point.
-- That a method stays nearest to the supervised model is supported where it is nearer than each other one by an interval above
-  0, and not supported where a widened interval says that another is nearer.
+- That one method beats several is not supported where an interval that is widened for their number (Bonferroni) ends below
+  {MARGIN:g} point, the least advantage that we call one; else it is supported where every interval is above 0. Where a method
+  is within {MARGIN:g} point of 100%, nothing can be so far above it, and this comparison does not speak against a claim.
+- That some method beats another is supported where one of the widened intervals is above 0; else it is not supported where all
+  {LEVEL:.0%} intervals end below {MARGIN:g} point and there is room for it.
+- That methods hardly improve, or are head to head, is not supported where a widened interval is above {MARGIN:g} point; else it
+  is supported where every interval ends below {MARGIN:g} point (head to head: of either difference).
+- That a method stays nearest to the supervised model is not supported where a widened interval says that another is nearer, by
+  however little; else it is supported where it is nearer than each other one by an interval above 0.
+- By the oracle no method is below the supervised model, whatever it selects. Whether a method hardly gains is therefore asked
+  there of what it gains beyond random selection.
 - Anything else is undecided.
+
+A claim is about the mean over its settings, in which opposite signs cancel: in brackets is in how many settings the interval of
+the setting alone, which is not corrected, is above and below 0. "Widened" intervals are those that decide.
 
 H2a has three definitions of nearness. H3 has two readings: the paper compares with non-Bayesian methods, to which a
 prior's information is not available; rivals that hold the same prior isolate the selection."""
@@ -204,8 +226,10 @@ The methods are PPP, likelihood, variance and probability, and at the end the su
 below by the oracle. A setting "agrees" where the printed winner is above every other method by intervals that are widened for
 the table's twenty settings (Bonferroni); printed together, two winners must also be within {MARGIN:g} point of each other. It
 "contradicts" where another method is above a printed winner, or one of two winners over {MARGIN:g} point above the other, by
-intervals that are widened for the number of comparisons too. Otherwise it cannot tell. Printed intervals are {LEVEL:.0%} ones
-of the difference to the best other method by its mean, which is a little unkind to the winner."""
+intervals that are widened for the number of comparisons too. Otherwise it cannot tell. Printed intervals are {LEVEL:.0%} ones,
+which are not widened, of the first printed winner's difference to the best other method by its mean; being chosen by its mean
+makes that rival look a little better. The supervised model has our prior, and the paper's had none: the last column is the
+verdict among the four methods that select rows, with all pseudo-labels."""
 
 ABOUT_WITHOUT_PRIOR = """\
 All runs of a row are on the same splits. "By `glm`" fits without a prior on the same columns, as R does where labels
@@ -223,14 +247,15 @@ In the first table an advantage is random selection's and the criterion's togeth
 original code fits, on raw features and without a prior. In the last one accuracies are final. All candidates are valued in
 every {EVERY}th round, so that short runs are valued in their first round or two only; which row is taken is known of every
 round. Rows are offered in random order, so that taking the first one is random selection, and "random by `glm`" offers the
-same rows in the same order: where every value is +Inf both are the same run. The round from which on the first row is always
+same rows in the same order: where the first row is always taken both are the same run. Of several values of +Inf the first is
+taken, which need not be the first row where other fits fail or are finite. The round from which on the first row is always
 taken is a median over repetitions; a pool of one has no other, and "by chance" is how often a random choice takes the first
 row. An advantage by the oracle over a supervised model is never negative, whatever selects."""
 
 ABOUT_PRIORS = f"""\
-All methods have the prior in question. "Shifted" adds {SHIFT:g} to every coefficient. The last column is what a
-prior gains or costs, selection apart: the final accuracy of PPP with it minus that with the weak one (around 0, sd
-{WEAK.sd:g}), on the same splits. For a GAM the truth is the nearest spline's."""
+All methods have the prior in question. "Shifted" adds {SHIFT:g} to every coefficient. The last two columns are what a
+prior gains or costs against the weak one (around 0, sd {WEAK.sd:g}) on the same splits: of the supervised model, and of PPP
+with all pseudo-labels. For a GAM the truth is the nearest spline's."""
 
 ABOUT_LABELS = """\
 Over the settings of the main tables that have all these methods, against the supervised model. The log score is
@@ -245,19 +270,21 @@ labeled rows; the original code's methods have none."""
 
 HOW_TO_READ = f"""\
 - Intervals are {LEVEL:.0%} t intervals over repetitions, of differences paired by repetition, in percentage
-  points but for log scores; bold ones exclude 0. None but those of the verdicts is corrected for their number: of twenty such
-  intervals one
-  excludes 0 by chance.
+  points but for log scores; bold ones exclude 0. Printed intervals are not corrected for their number, unless they are called
+  widened: of twenty such intervals about one excludes 0 where no method differs. Verdicts and the winners' words rest on wider
+  ones, corrected within a claim or a table; nothing is corrected for the number of claims and measures.
 - Repetitions on one real table share rows, and those of a simulation one population with one vector of coefficients:
   intervals speak of splits of that table, not of new data, and of these settings, not of all that there are. Differences over
   several settings weigh each setting alike. Settings on the same rows (other priors, shares or bases) share their splits, and
-  are averaged in every repetition that all of them have; the others are independent, and their variances add up (degrees of
-  freedom after Satterthwaite).
+  are averaged in every repetition that all of them have; the others are taken as independent, and their variances add up
+  (degrees of freedom after Satterthwaite).
 - Settings with fewer than {FEWEST} repetitions yet are in the flat table alone.
 - Where two methods differ in few repetitions, a t interval is no more than a hint. Printed ends are rounded.
 - "Hard" settings, of H1a, have fewer labels than parameters and a supervised accuracy below {POOR:g}%; "easy" ones, of H1b,
-  at least as many labels as parameters and {GOOD:g}% or more. What lies between speaks for neither. The accuracies that
-  decide this are those found here.
-- All means are in `paper.csv` beside this report, with the methods' short names: `ppp_ep` is PPP as in this report, `ppp` that
-  by Laplace's method. What the original code's methods (`original`, `glm_…`) gain is over their own supervised model and
-  their own random selection."""
+  more labels than parameters and {GOOD:g}% or more. What lies between speaks for neither. The accuracies that decide this are
+  those found here.
+- In the figures, bands are {LEVEL:.0%} intervals at each number of pseudo-labels by itself; simulated settings are judged on
+  fresh rows, data sets on test rows; axes of differences end at 15 points.
+- All means are in `paper.csv` beside this report, and differences to the supervised model, random selection and the probability
+  score of the same kind of model, with their intervals; `ppp_ep` is PPP as in this report, `ppp` that by Laplace's method, and
+  `original` and `glm_…` are the original code's methods."""
