@@ -123,6 +123,6 @@ def _say(rows: Sequence[Row]) -> str:
     nearest = max(hard, key=lambda row: row.share.mean() / row.level)
     return (
         f"{said} That means little for {len(empty)} of them, where no label is ever accepted, and for {len(easy)}, where a "
-        f"smaller share than alpha is wrong even if all are taken. Of the {len(hard)} others the nearest is {nearest.share.mean():.3f} at "
-        f"{nearest.level:g} ({nearest.name})."
+        f"smaller share than alpha is wrong even if all are taken. Of the {len(hard)} others the nearest is "
+        f"{nearest.share.mean():.3f} at {nearest.level:g} ({nearest.name})."
     )
