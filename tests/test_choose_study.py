@@ -2,12 +2,15 @@
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
+from pymc_bpls.choosing.bound import FEWEST
 from pymc_bpls.choosing.pipelines import SUPERVISED
 from validation.choose.cases import ALPHA, NULL, PAPER, PARTS, POOLED, POWER, SIZE, protocol
 from validation.choose.repetition import BETTING, BOUND, repeat
-from validation.choose.report import gain, left_for_worse, write
+from validation.choose.report import gain, left_for_worse, upper_bound, write
 from validation.choose.tables import draw
+from validation.paper.store import protocol as paper_protocol
 from validation.study.command import VALIDATION
 from validation.study.store import Store
 
@@ -34,8 +37,29 @@ def test_the_report_counts(tmp_path):
     for number in range(10):
         store.add(case, number, made_up("ppp" if number < 4 else SUPERVISED, number < 3))
     text = write(store, tmp_path / "choose.md").read_text()
-    assert "| logistic | ppp, class-conditional | bound, log | 10 | 4 | 3 | 0.29 | does not hold |" in text
-    assert "| betting, brier | 10 | 4 | 0 | 0.29 | holds |" in text
+    assert "| logistic | ppp, class-conditional | bound, log | 10 | 40% | 30% | 60.7% |" in text
+    assert "| betting, brier | 10 | 40% | 0% | 25.9% |" in text
+    assert "In 0 of 2 rows that is below 10%. Whether integrating the pool's labels out does harm" in text
+
+
+def test_a_probability_is_bounded_from_above_by_counts():
+    assert upper_bound(3, 10) == pytest.approx(binomtest(3, 10, alternative="less").proportion_ci(0.95).high)
+    assert upper_bound(10, 10) == 1
+
+
+def test_settings_that_cannot_be_left_are_shown_apart(tmp_path):
+    store = Store(tmp_path / "results" / "choose", protocol)
+    few, many = (
+        next(case for case, _ in PARTS[PAPER] if (case.setting.sizes.labeled >= FEWEST) is enough) for enough in (False, True)
+    )
+    published, curve = Store(tmp_path / "results" / "paper", paper_protocol), {"fresh": [500, 490], "right": [5, 4]}
+    for case, chosen in ((few, SUPERVISED), (many, "ppp")):
+        for number in range(2):
+            store.add(case, number, made_up(chosen, False))
+            published.add(case.setting, number, {"runs": {"ppp_ep": curve}})
+    text = write(store, tmp_path / "choose.md").read_text()
+    assert "| all of these | 2 | 2 of 4 |" in text and "| 20 labels or more | 1 | 2 of 2 |" in text
+    assert "| fewer than 20 labels | 1 | 0 of 2 |" in text and many.setting.title + ": 2 of 2 times" in text
 
 
 @pytest.mark.parametrize(("source", "judging"), [("noise", 10_000), ("sonar", 208 - 80)])

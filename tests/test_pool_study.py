@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from validation.pool.__main__ import REPORT, RESULTS, SIMULATIONS
+from validation.pool.bands import LEVEL, band, curves, leave
 from validation.pool.calibration import KEPT, PARAMETERS, WAYS, ranks, uniformity
 from validation.pool.figure import plot_ranks
 from validation.pool.report import report
 from validation.pool.wrong_model import MODELS, SPLITS
+from validation.study.intervals import Interval
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +39,21 @@ def test_ranks_are_uniform_with_labels_integrated_out_and_not_after_self_trainin
     assert abs(tails[0] - 0.2) < 0.04 and tails[1] > 0.28
 
 
+def test_the_band_holds_curves_of_uniform_ranks_and_no_curves_of_ranks_at_both_ends(stored):
+    rng = np.random.default_rng(1)
+    uniform = rng.integers(KEPT + 1, size=(100, 2000))
+    assert leave(uniform) / 2000 == pytest.approx(1 - LEVEL, abs=3 * np.sqrt(LEVEL * (1 - LEVEL) / 2000))
+    both_ends = np.round(KEPT * rng.beta(0.5, 0.5, size=(100, 20))).astype(int)
+    assert leave(both_ends) >= 15 and curves(both_ends)[:, -1] == pytest.approx(0)
+    low, high = band(SIMULATIONS)
+    np.testing.assert_allclose(low[:-1], -high[-2::-1], atol=1e-12)
+    assert [leave(of_way(stored, way)) for way in WAYS] == [0, 4]
+
+
 def test_a_wrong_model_of_the_features_does_harm(stored):
     accuracy = {name: np.array([stored[f"split {split}"]["accuracy"][name] for split in range(SPLITS)]) for name in MODELS}
     change = accuracy[MODELS[3]] - accuracy[MODELS[1]]
-    assert change.mean() + 1.96 * change.std(ddof=1) / np.sqrt(SPLITS) < 0
+    assert Interval.of(change).sign < 0
 
 
 def test_the_report_is_that_of_the_stored_results(stored):

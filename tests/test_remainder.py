@@ -10,12 +10,13 @@ from scipy.special import log_expit, log_softmax, logsumexp
 
 from pymc_bpls.model.data.table import Labeled
 from validation.remainder import measure as measurements
-from validation.remainder.__main__ import RESULTS
+from validation.remainder.__main__ import REPORT, RESULTS
 from validation.remainder.cases import SIZES, cases
 from validation.remainder.figure import plot_remainder
 from validation.remainder.measure import terms
 from validation.remainder.quadrature import Hierarchy, Rows, Softmax, exact
-from validation.remainder.slopes import slopes
+from validation.remainder.report import report
+from validation.remainder.slopes import slopes, to_dataset
 
 QUANTITIES = ("dropped", "ppp_minus_exact", "ibpls_minus_exact")
 ORDERS = xr.DataArray([-1.0, -2.0, -1.0], coords={"quantity": list(QUANTITIES)})
@@ -148,6 +149,12 @@ def test_what_is_stored_is_found_again(monkeypatch):
         for quantity, spread in found[expansion].items():
             assert spread[25] == pytest.approx(stored[expansion][quantity]["25"], rel=1e-4)
     assert len(found["map"]) == len(stored["map"]) == 6
+
+
+def test_the_report_is_that_of_the_stored_results():
+    stored = json.loads(RESULTS.read_text())
+    records = {key: record for key, record in stored.items() if key != "check"}
+    assert report(to_dataset(records), records, stored["check"]) == REPORT.read_text()
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from validation.simplified.rounds import CRITERIA, FULL, SIMPLIFIED, SelfTrainin
 from validation.simplified.settings import PRIOR_SD, QUICK, SETTINGS, Setting, declare, load
 from validation.simplified.store import protocol
 from validation.simplified.summary import Summary
+from validation.simplified.verdicts import of_setting, overall, vanishing
 from validation.study.intervals import Interval
 from validation.study.store import Store
 
@@ -176,6 +177,20 @@ def test_a_summary_of_known_numbers():
     assert (summary.measured, summary.excluded) == (4, 1)
     regret = summary.regret("difference")
     assert regret.interval.mean == pytest.approx(0.2) and regret.monte_carlo == pytest.approx(0.01 / np.sqrt(3))
+
+
+def test_verdicts_speak_of_the_settings_that_they_count():
+    gains = Summary(TINY, {number: fake(TINY, number) for number in range(4)})
+    records = {number: fake(TINY, number) for number in range(4)}
+    for record in records.values():
+        record["right"][FULL] = record["right"][SIMPLIFIED]
+        record["regret"][0]["difference"] = [0.0, 0.01]
+    alike = Summary(TINY, records)
+    assert "by final accuracy `ppp` and `ibpls` are the same in all 4" in of_setting(alike)
+    assert "in 1 of 2 settings, by 0.2000 to 0.2000 nats a round, less in 0, and in 1" in overall([gains, alike])[2]
+    more = Setting(TINY.source, 80)
+    [said] = vanishing([Summary(more, {number: fake(more, number) for number in range(4)}), gains])
+    assert said.startswith("We cannot say") and "runs have 16 and 32 rounds, and are judged on 20 and 40 test rows" in said
 
 
 def test_signs_of_intervals():

@@ -1,1 +1,1 @@
-"""Labels that are accepted with a bound on the share of wrong ones, on real data: how large that share is."""
+"""Labels that are accepted with a bound on the expected share of wrong ones, on real data: how large that share is."""

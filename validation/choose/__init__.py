@@ -1,1 +1,1 @@
-"""Does a choice that labeled rows have to prove do harm, has it power, and what becomes of the paper's settings under it?"""
+"""Does a choice that labeled rows have to prove do harm, has it power, and what becomes of the study of the paper?"""

@@ -1,4 +1,4 @@
-"""What is repeated: where a choice could do harm, where bets can win nothing, where there is a gain, the paper's settings."""
+"""What is repeated: where a choice could do harm, where bets can win nothing, where there is a gain, the paper's study."""
 
 from __future__ import annotations
 

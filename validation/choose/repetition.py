@@ -38,7 +38,7 @@ def repeat(case: Case, repetition: int) -> dict[str, Any]:
     rng = np.random.default_rng([sum(map(ord, case.key)), repetition])
     drawn = draw(case.source, case.n_labeled, case.n_pool, case.features, rng)
     if case.part == NULL:
-        # the supervised model predicts ½, which is the truth, so that no other predicts better after any rows
+        # the supervised model predicts ½, which is the truth, so that no other predicts better, whatever rows were seen
         tied, free = logistic(drawn, 1e-4), logistic(drawn)
         pipelines: dict[str, Pipeline] = {
             "free": bpls.Train(rounds=0, scorer=free),

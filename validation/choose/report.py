@@ -1,4 +1,4 @@
-"""The report: how often a choice did harm, what there was to gain and was gained, and the paper's settings."""
+"""The report: how often a choice did harm, what there was to gain and was gained, and settings of the study of the paper."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
+from pymc_bpls.choosing.bound import FEWEST
 from pymc_bpls.choosing.pipelines import SUPERVISED
 from pymc_bpls.choosing.sentences import LOSS_IN_WORDS
 from validation.choose.cases import (
@@ -50,7 +52,7 @@ def write(store: Store[Case], path: Path) -> Path | None:
         "and writes this. A choice is between the supervised model, logistic regression under Normal(0, 2.5), and others; "
         f"{FOLDS[SIZE]} folds if nothing else is said, alpha = {ALPHA:g}. "
         "Differences are in points of accuracy, with ± 1.96 standard errors.",
-        _size("Harm", found[SIZE] | found[POOLED]),
+        _size(found[SIZE] | found[POOLED]),
         _null(found[NULL]),
         _power(found[POWER]),
         _paper(found[PAPER], published),
@@ -71,31 +73,38 @@ def gain(record: Record, name: str) -> float:
     return float(record["judged"][SUPERVISED]["zero_one"] - record["judged"][name]["zero_one"])
 
 
-def _size(title: str, found: Records) -> str:
+def upper_bound(count: int, n: int) -> float:
+    """What a probability is below, with 95% confidence, after `count` of n (Clopper and Pearson, one-sided)."""
+    return float(stats.beta.ppf(0.95, count + 1, n - count)) if count < n else 1.0
+
+
+def _size(found: Records) -> str:
     """How often each rule left the supervised model, and for a worse one."""
     if not found:
         return ""
-    rows = []
+    rows, bounds = [], []
     for case, by_number in found.items():
         records = list(by_number.values())
         for rule in (BOUND, BETTING):
             n = len(records)
             left = sum(record[rule]["chosen"] != SUPERVISED for record in records)
             worse = sum(left_for_worse(record, rule) for record in records)
-            limit = ALPHA + 2 * np.sqrt(ALPHA * (1 - ALPHA) / n)
-            verdict = "holds" if worse / n <= limit else "does not hold"
-            others = ", ".join(OF_PART[case.part])
-            rows.append(
-                [case.source, others, f"{rule}, {LOSS_OF[rule]}", f"{n}", f"{left}", f"{worse}", f"{limit:.2f}", verdict]
-            )
+            bounds.append(upper_bound(worse, n))
+            shares = [f"{left / n:.0%}", f"{worse / n:.0%}", f"{bounds[-1]:.1%}"]
+            rows.append([case.source, ", ".join(OF_PART[case.part]), f"{rule}, {LOSS_OF[rule]}", f"{n}", *shares])
+    below = sum(each < ALPHA for each in bounds)
+    untested = all(case.part != POOLED for case in found)
     return "\n\n".join(
         [
-            f"## {title}",
-            f"40 labels, a pool of 40 rows; what was chosen is judged on {FRESH:,} fresh rows, or on all other rows of data: "
-            "the probability of leaving the supervised model for one that is worse there has to be alpha at most: shown is the "
-            f"number of repetitions, of {REPETITIONS} that are wanted, in which a rule left it, and in which it left it for a "
-            "worse one, and alpha plus two standard errors of so many repetitions.",
-            table(["data", "other pipelines", "rule, loss", "repetitions", "left", "left for a worse one", "limit", ""], rows),
+            "## Harm",
+            f"40 labels, a pool of 40 rows; what was chosen is judged on {FRESH:,} fresh rows, or on all other rows of data. "
+            f"The probability of leaving the supervised model for one that is worse there has to be {ALPHA:.0%} at most. Shown "
+            "are the shares of repetitions in which a rule left it, and in which it left it for a worse one, and what the "
+            "probability of the latter is below with 95% confidence in each row (Clopper and Pearson, one-sided). "
+            f"{REPETITIONS} repetitions are wanted.",
+            table(["data", "other pipelines", "rule, loss", "repetitions", "left", "left for a worse one", "below"], rows),
+            f"In {below} of {len(bounds)} rows that is below {ALPHA:.0%}."
+            + (" Whether integrating the pool's labels out does harm (`pooled`) was not tested." if untested else ""),
         ]
     )
 
@@ -114,8 +123,8 @@ def _null(found: Records) -> str:
     return "\n\n".join(
         [
             "## Bets with nothing to win",
-            "Labels are coins, and the supervised model says so (coefficients ~ Normal(0, 0.0001)), so that after no rows "
-            "another model predicts better. E-values then have means of 1 at most.",
+            "Labels are coins, and the supervised model says so (coefficients ~ Normal(0, 0.0001)), so that no other "
+            "model predicts better, whatever rows were seen. E-values then have means of 1 at most.",
             table(["pipeline", "repetitions", "mean e-value", "largest"], rows),
         ]
     )
@@ -141,10 +150,26 @@ def _power(found: Records) -> str:
         parts.append(
             f"Two Gaussian classes, {case.features} features, {case.n_labeled} labels, a pool of {case.n_pool}, "
             f"{FOLDS[POWER]} folds dealt {REPEATS[POWER]} times; {n} of {OF_POWER} repetitions. Beside the bound stands a gate "
-            "that asks for less proof, a difference of one standard error; half of its gain is asked. Both judge by "
-            f"{LOSS_IN_WORDS[LOSS_OF_POWER]}.\n\n" + table(["", "accuracy − supervised", "times not supervised"], rows)
+            "that asks for less proof, a difference of one standard error. Both judge by "
+            f"{LOSS_IN_WORDS[LOSS_OF_POWER]}, and no other loss was tried.\n\n"
+            + table(["", "accuracy − supervised", "times not supervised"], rows)
+            + "\n\n"
+            + _gained(records, ways)
         )
     return "\n\n".join(["## What there is to gain", *parts]) if parts else ""
+
+
+def _gained(records: Sequence[Record], ways: Mapping[str, Sequence[str]]) -> str:
+    """How much of the gate's gain the bound reaches, and what of the largest gain is the pool's."""
+    bound, gate = (
+        np.mean([gain(record, name) for record, name in zip(records, chosen, strict=True)]) for chosen in ways.values()
+    )
+    other, pooled = OF_PART[POWER]
+    of_pool = [gain(record, pooled) - gain(record, other) for record in records]
+    return (
+        f"The bound is required to reach half of the gate's gain; it reaches {bound / gate:.0%}. Always {other} gains by "
+        f"another model alone; what the pool adds to that, {pooled} − {other}, is {_interval(of_pool)}."
+    )
 
 
 def _gate(record: Record) -> str:
@@ -155,32 +180,65 @@ def _gate(record: Record) -> str:
 
 
 def _paper(found: Records, published: Store[Setting]) -> str:
-    """The paper's main settings: with the choice, and to the end of the pool by PPP, as published."""
+    """Settings of the study of the paper: with the choice, and to the end of the pool by PPP, as published."""
     if not found:
         return ""
     rows = []
-    keys = {name: {setting.key for setting in held} for name, held in GROUPS.items()}
-    for name, of_group in {"all of these": set().union(*keys.values()), **keys}.items():
-        some = {case: each for case, each in found.items() if case.setting is not None and case.setting.key in of_group}
+    could = {case: each for case, each in found.items() if _labels(case) >= FEWEST}
+    groups = {
+        "all of these": found,
+        f"{FEWEST} labels or more": could,
+        **{f"of them {name}": _within(could, held) for name, held in GROUPS.items()},
+        f"fewer than {FEWEST} labels": {case: each for case, each in found.items() if case not in could},
+    }
+    for name, some in groups.items():
         if not some:
             continue
         chosen = [[gain(record, record[BOUND]["chosen"]) for record in each.values()] for each in some.values()]
         ppp = [_by_paper(case.setting, published, each) for case, each in some.items() if case.setting is not None]
-        left = sum(record[BOUND]["chosen"] != SUPERVISED for each in some.values() for record in each.values())
-        repetitions = sum(map(len, some.values()))
-        rows.append([name, f"{len(some)}", f"{repetitions}", _pooled(chosen), _pooled(ppp), f"{left}"])
+        times = f"{sum(map(_left, some.values()))} of {sum(map(len, some.values()))}"
+        rows.append([name, f"{len(some)}", times, _pooled(chosen), _pooled(ppp)])
+    most = max(could or found, key=lambda case: _left(found[case]))
+    few = [_labels(case) for case in found if case not in could]
     return "\n\n".join(
         [
-            "## The paper's main settings",
-            f"On the splits of [the study of the paper](paper.md), {OF_PAPER} repetitions of each wanted: the choice between "
-            "the supervised model and self-training by PPP and by probability to the end of the pool, in twenty rounds or so, "
-            "by the bound of the log loss; beside it PPP to the end whatever labels say, a row a round, as that study has it "
-            "in the same repetitions. Judged on fresh rows of simulations, on test rows of data.",
-            table(
-                ["settings", "number", "repetitions", "choose − supervised", "PPP − supervised", "times not supervised"], rows
+            "## Settings of our study of the paper",
+            f"{len(found)} settings of [our study of the paper](paper.md), on its splits, {OF_PAPER} repetitions of each "
+            "wanted: the choice between the supervised model and self-training by PPP and by probability to the end of the "
+            "pool, in twenty rounds or so, by the bound of the log loss; beside it PPP to the end whatever labels say, a row a "
+            "round, as that study has it in the same repetitions. Judged on fresh rows of simulations, on test rows of data.",
+            *(
+                [
+                    f"With fewer than {FEWEST} labels there is no bound, and the supervised model is kept by rule: these "
+                    f"{len(few)} settings, with {min(few)} to {max(few)} labels, say nothing of what labels prove."
+                ]
+                if few
+                else []
             ),
+            table(["settings", "number", "times not supervised", "choose − supervised", "PPP − supervised"], rows),
+            f"The setting that was left most often is {_titled(most)}: {_left(found[most])} of {len(found[most])} times.",
         ]
     )
+
+
+def _labels(case: Case) -> int:
+    assert case.setting is not None
+    return case.setting.sizes.labeled
+
+
+def _titled(case: Case) -> str:
+    assert case.setting is not None
+    return case.setting.title
+
+
+def _within(found: Records, held: Iterable[Setting]) -> Records:
+    keys = {setting.key for setting in held}
+    return {case: each for case, each in found.items() if case.setting is not None and case.setting.key in keys}
+
+
+def _left(records: Mapping[int, Record]) -> int:
+    """In how many repetitions the bound left the supervised model."""
+    return sum(record[BOUND]["chosen"] != SUPERVISED for record in records.values())
 
 
 def _by_paper(setting: Setting, published: Store[Setting], numbers: Iterable[int]) -> list[float]:

@@ -21,6 +21,8 @@ NAMES = {
 EXPECTED = {"dropped": -1, "ppp_minus_exact": -2, "ibpls_minus_exact": -1, "half_log_det": -1, "log_prior": -1}
 PAPER = -2
 NEAR = 0.25
+#: Beyond so many standard errors a mean slope is not the expected one by chance.
+BY_CHANCE = 3
 MEASURED = ("dropped", "ppp_minus_exact", "ibpls_minus_exact")
 HIERARCHY, CONTROL = "hierarchical logistic", "groups, spread known"
 Records = dict[str, dict[str, Any]]
@@ -99,7 +101,7 @@ def _finding(data: xr.Dataset) -> str:
     regular = slope.where(slope["model"] != HIERARCHY)
     lines = [
         f"- The term that Eq. 7 drops has slopes from {_range(slope.sel(quantity='dropped'))} over all models and "
-        f"expansions: {'near' if not _far(data, 'dropped') else 'not everywhere near'} −1, and "
+        f"expansions: {'near' if not _far(data, 'dropped') else 'not everywhere near'} −1, which here means within {NEAR}, and "
         f"{'somewhere' if (slope.sel(quantity='dropped') < PAPER + NEAR).any() else 'nowhere'} near the paper's "
         f"{_number(PAPER, 0)}.",
         f"- Where all parameters concentrate (every model but the hierarchy), `ppp` − exact has slopes from "
@@ -110,8 +112,34 @@ def _finding(data: xr.Dataset) -> str:
         f"{_with_error(*_of(data, HIERARCHY, 'map', 'ibpls_minus_exact'))}; with the spread known, "
         f"{_with_error(*_of(data, CONTROL, 'map', 'ppp_minus_exact'))} and "
         f"{_with_error(*_of(data, CONTROL, 'map', 'ibpls_minus_exact'))}.",
+        *_beyond_chance(data),
     ]
     return "\n".join(lines)
+
+
+def _beyond_chance(data: xr.Dataset) -> list[str]:
+    """Slopes that are near the expected ones and yet differ from them by more than chance."""
+    held = [
+        (quantity, model, expansion)
+        for quantity in MEASURED
+        for model, expansion in _measured(data)
+        if (model, expansion) not in _far(data, quantity)
+        and _is_off(*_of(data, model, expansion, quantity), EXPECTED[quantity])
+    ]
+    if not held:
+        return []
+    named = [
+        f"{NAMES[quantity]} {_with_error(*_of(data, model, expansion, quantity))} ({model}, {expansion})"
+        for quantity, model, expansion in held
+    ]
+    return [
+        f"- Near is not equal: of the slopes that are near, {len(named)} are more than {BY_CHANCE} standard errors off what is "
+        f"expected, as slopes at finite n may be: {'; '.join(named)}."
+    ]
+
+
+def _is_off(slope: xr.DataArray, error: xr.DataArray, expected: float) -> bool:
+    return bool(abs(slope.item() - expected) > BY_CHANCE * error.item())
 
 
 def _of(data: xr.Dataset, model: str, expansion: str, quantity: str) -> tuple[xr.DataArray, xr.DataArray]:
@@ -225,26 +253,21 @@ def _deviations(data: xr.Dataset) -> str:
         return f"Nowhere by more than {NEAR}."
     if (HIERARCHY, "map") in _far(data, "ppp_minus_exact"):
         lines.append(
-            "\nIn the hierarchy `ppp` does not reach −2, and more rows in the same groups will not help: four groups inform "
-            "their spread only so far, however many rows each has, so that its posterior stays wide and skewed. Laplace's "
-            "method errs there by a function of the group effects that does not shrink; candidates move these effects by "
-            "O(1/n), and so the error differs between them by O(1/n). The control has the same rows and groups, and only the "
-            f"spread is known: {_with_error(*_of(data, CONTROL, 'map', 'ppp_minus_exact'))}. An order of −2 needs every "
-            "parameter to concentrate."
+            "\nIn the hierarchy `ppp` does not reach −2, and more rows in the same groups help only like 1/n: four groups "
+            "inform their spread only so far, however many rows each has, so that its posterior stays wide and skewed. "
+            "Laplace's method errs there by a function of the group effects that does not shrink; candidates move these "
+            "effects by O(1/n), and so the error differs between them by O(1/n). The control has the same rows and groups, "
+            f"and only the spread is known: {_with_error(*_of(data, CONTROL, 'map', 'ppp_minus_exact'))}. An order of −2 needs "
+            "every parameter to concentrate."
         )
     return "\n".join(lines)
 
 
 def _consequence(data: xr.Dataset) -> str:
-    ratios = [
-        (medians["dropped"] / medians["half_log_det"], medians["dropped"] / medians["log_prior"])
-        for medians in (_medians(data, *pair) for pair in _measured(data))
-    ]
-    det, prior = ([ratio[i] for ratio in ratios] for i in (0, 1))
-    gains = {
-        pair: medians["ibpls_minus_exact"] / medians["ppp_minus_exact"]
-        for pair, medians in ((pair, _medians(data, *pair)) for pair in _measured(data))
-    }
+    at_last = {pair: _medians(data, *pair) for pair in _measured(data)}
+    det, prior = ([each["dropped"] / each[kept] for each in at_last.values()] for kept in ("half_log_det", "log_prior"))
+    errors, kept = ([each[name] for each in at_last.values()] for name in ("ibpls_minus_exact", "log_lik_pseudo"))
+    gains = {pair: each["ibpls_minus_exact"] / each["ppp_minus_exact"] for pair, each in at_last.items()}
     regular = [gain for (model, _), gain in gains.items() if model != HIERARCHY]
     hierarchy = gains[HIERARCHY, "map"]
     largest = int(data["n"].max())
@@ -252,7 +275,9 @@ def _consequence(data: xr.Dataset) -> str:
         "What iBPLS drops falls at the same rate as what it keeps beside ℓ_i: at n = "
         f"{largest} the dropped term's spread is {min(det):.1f} to {max(det):.1f} times that of ½ log det H, and "
         f"{min(prior):.1f} to {max(prior):.1f} times that of log π. Where one can be neglected so can the "
-        "others; what remains then is ℓ_i, whose spread does not fall.\n\n"
+        "others; what remains then is ℓ_i, whose spread does not fall: "
+        f"{min(kept):.2f} to {max(kept):.2f} nats at n = {largest}, beside errors of `ibpls` of {min(errors):.0e} to "
+        f"{max(errors):.0e} nats.\n\n"
         "`ppp` costs the same refits and keeps the term. That is why it is the default: where all parameters concentrate, its "
         f"error at n = {largest} is {min(regular):.0f} to {max(regular):.0f} times smaller than that of `ibpls`.\n\n"
         "In a hierarchy whose spread few groups inform this does not hold: in these data sets the error of `ibpls` is "

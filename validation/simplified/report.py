@@ -50,7 +50,7 @@ ACCURACY: tuple[Column, ...] = (
     *((f"`{name}`, final", lambda each, name=name: f"{each.final(name).mean():.1f}") for name in CRITERIA),
     ("final difference", lambda each: each.final_difference.text()),
     ("difference averaged along the run", lambda each: each.along_difference.text()),
-    ("repetitions that end alike", lambda each: str(each.alike)),
+    ("repetitions with the same final accuracy", lambda each: str(each.alike)),
 )
 GAINS: tuple[Column, ...] = (
     *((f"`{name}`, final", lambda each, name=name: each.gain(name).text()) for name in CRITERIA),
