@@ -276,7 +276,7 @@ def test_the_report_says_what_the_records_hold(tmp_path):
     assert not re.search(r"\bnan\b", text) and f"supported: {supported}" in text
     tables = [part for part in text.split("\n\n") if part.startswith("| setting ")]
     assert len(tables) > 10 and all("| R |" in part.splitlines()[0] for part in tables)
-    assert f"| {REAL[1].title} | 5 | 5 of 5 | 7 of 140 | 500 | 90.0 | 1.0 | 100.0 | 3.9 | 1 of 140 |" in text
+    assert f"| {REAL[1].title} | 5 | 5 | 5 of 5 | 7 of 140 | 500 | 90.0 | 1.0 | 100.0 | 3.9 | 1 of 140 |" in text
     assert "PPP is **5.0" in text and "points above** the supervised model" in text
     for address in ("paper_curves.png", "paper_original.png", "paper_region.png"):
         assert f"]({address})" in text and (tmp_path / address).stat().st_size > 10_000

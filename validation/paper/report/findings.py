@@ -194,6 +194,7 @@ def original_ppp(summaries: Sequence[Summary]) -> list[str]:
     if not held:
         return []
     counts: tuple[Column, ...] = (
+        ("with it", lambda each: str(each.runs(ORIGINAL))),
         ("separated", lambda each: f"{each.separated} of {each.repetitions}"),
         ("rounds valued", lambda each: f"{each.rounds_valued} of {each.setting.sizes.candidates}"),
         ("values", lambda each: f"{each.original['values']:.0f}"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from validation.paper.hypotheses import GOOD, POOR
 from validation.paper.runs.original import EVERY
 from validation.paper.runs.repetition import FRESH
@@ -82,13 +84,28 @@ def prior_in_words(given: Prior) -> str:
 
 def accuracy(method: str, measure: str = FINAL) -> Column:
     """A column of mean accuracies."""
-    return NAMES[method], lambda each: f"{each.mean(method, measure):.1f}" if each.has(method) else NONE
+
+    def cell(each: Summary) -> str:
+        return f"{each.mean(method, measure):.1f}{_of_fewer(each, method)}" if each.has(method) else NONE
+
+    return NAMES[method], cell
+
+
+def _of_fewer(each: Summary, *methods: str) -> str:
+    """How many repetitions have all of these, where some have not."""
+    common = int(np.isfinite([each.values(method, FINAL) for method in methods]).all(axis=0).sum())
+    return f" ({common})" if common < each.repetitions else ""
 
 
 def difference(first: str, second: str, measure: str = FINAL) -> Column:
     """A column of paired differences."""
-    name = f"{NAMES[first]} − {NAMES[second]}"
-    return name, lambda each: bold(each.difference(first, second, measure)) if each.has(first, second) else NONE
+
+    def cell(each: Summary) -> str:
+        if not each.has(first, second):
+            return NONE
+        return bold(each.difference(first, second, measure)) + _of_fewer(each, first, second)
+
+    return f"{NAMES[first]} − {NAMES[second]}", cell
 
 
 def join_parts(parts: Sequence[str]) -> str:
@@ -154,7 +171,7 @@ def count_settings(settings: int) -> str:
 
 
 def by_setting(columns: Sequence[Column], summaries: Sequence[Summary], first: Column | None = None) -> str:
-    """A table with a row for each setting, which says how many repetitions it rests on."""
+    """A table with a row for each setting, which says how many repetitions it rests on; cells of fewer say so themselves."""
     every: list[Column] = [
         first or ("setting", lambda each: each.setting.title),
         ("R", lambda each: str(each.repetitions)),
@@ -278,7 +295,9 @@ HOW_TO_READ = f"""\
   several settings weigh each setting alike. Settings on the same rows (other priors, shares or bases) share their splits, and
   are averaged in every repetition that all of them have; the others are taken as independent, and their variances add up
   (degrees of freedom after Satterthwaite).
-- Settings with fewer than {FEWEST} repetitions yet are in the flat table alone.
+- Settings with fewer than {FEWEST} repetitions yet are in the flat table alone. In tables by setting, a number in brackets is
+  that of the repetitions in which a method was run, where it is less than R: Laplace's PPP and the methods by `glm` were run in
+  the first repetitions only. Compare these in the columns of differences, which are on the same splits.
 - Where two methods differ in few repetitions, a t interval is no more than a hint. Printed ends are rounded.
 - "Hard" settings, of H1a, have fewer labels than parameters and a supervised accuracy below {POOR:g}%; "easy" ones, of H1b,
   more labels than parameters and {GOOD:g}% or more. What lies between speaks for neither. The accuracies that decide this are
