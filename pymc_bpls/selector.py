@@ -121,7 +121,8 @@ class PseudoLabelSelector(ABC):
         by : {"mode", "gaussian", "draws"}, optional
             At the mode; averaged over the Gaussian approximation of the posterior, the run's own ("ep", "vi") or Laplace's; or
             averaged over the draws of a sample. By default over the draws where `result` holds some (of `sample` or
-            `marginalize`), else as the `predictor` of `BPLS` says, which is at the mode unless another one was given.
+            `marginalize`), else as the `predictor` of `BPLS` says, which is at the mode unless another one was given. Two
+            approximations differ in how sure they are: what a run gains in log score is its difference to a run of `rounds=0`.
 
         Returns
         -------
