@@ -31,10 +31,10 @@ class NoPredictionError(ValueError):
 
 
 class Models:
-    """The models of a split, each declared when it is first asked for."""
+    """The models of a split, each declared when it is first asked for; `predictor` labels rows and is what is chosen by."""
 
-    def __init__(self, drawn: Drawn, seed: int) -> None:
-        self.drawn, self.seed = drawn, seed
+    def __init__(self, drawn: Drawn, seed: int, predictor: str = "map") -> None:
+        self.drawn, self.seed, self.predictor = drawn, seed, predictor
 
     @cached_property
     def logistic(self) -> bpls.BPLS:
@@ -44,7 +44,7 @@ class Models:
             intercept = pm.Normal("intercept", 0, PRIOR_SD)
             slopes = pm.Normal("slopes", 0, PRIOR_SD, shape=X.shape[1])
             pm.Bernoulli("label", logit_p=intercept + X @ slopes, observed=self.drawn.known)
-        return bpls.BPLS(model, unlabeled=self.drawn.candidates)
+        return bpls.BPLS(model, unlabeled=self.drawn.candidates, predictor=self.predictor)
 
     @cached_property
     def conditional(self) -> bpls.BPLS:
@@ -56,7 +56,7 @@ class Models:
             scale = pm.LogNormal("scale", 0, 0.5, shape=(2, X.shape[1]))
             label = pm.Bernoulli("label", share * np.ones(len(X)), observed=self.drawn.known)
             pm.Normal("features", mean[label], scale[label], observed=X)
-        return bpls.BPLS(model, target="label", unlabeled=self.drawn.candidates)
+        return bpls.BPLS(model, target="label", unlabeled=self.drawn.candidates, predictor=self.predictor)
 
 
 def _predict(pls: bpls.BPLS, drawn: Drawn, result: Any = None) -> np.ndarray:
@@ -133,13 +133,15 @@ def repeat(setting: Setting, repetition: int) -> Record:
 
 
 def choose(setting: Setting, repetition: int) -> Record:
-    """The same of the choice among them."""
-    return measure_each(CHOOSING, draw_split(setting, repetition), repetition)
+    """The same of the choice among them, which averages over the posterior where it judges, as its predictions are judged."""
+    return measure_each(CHOOSING, draw_split(setting, repetition), repetition, predictor="auto")
 
 
-def measure_each(rivals: Mapping[str, Callable[[Models], np.ndarray]], drawn: Drawn, repetition: int) -> Record:
+def measure_each(
+    rivals: Mapping[str, Callable[[Models], np.ndarray]], drawn: Drawn, repetition: int, predictor: str = "map"
+) -> Record:
     """The same of some rivals; one that is refused or predicts no class on a split is not in it."""
-    models, record = Models(drawn, repetition), {}
+    models, record = Models(drawn, repetition, predictor), {}
     for name, predict in rivals.items():
         start = time.process_time()
         try:
