@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 
 import pymc_bpls as bpls
+from pymc_bpls.choosing.bound import FEWEST as LABELS_OF_A_BOUND
 from validation.rivals.measures import SECONDS, measure
 from validation.rivals.settings import MOST_FEATURES, Setting
 from validation.rivals.splits import Drawn, draw_split
@@ -21,9 +22,12 @@ from validation.study.store import Record
 SUPERVISED, PPP, NO_GAIN = "supervised", "ppp", "ppp_no_gain"
 CONDITIONAL, LITTLE, WHOLE = "class_conditional", "integrated_0.1", "integrated_1"
 SELF_TRAINING, SPREADING, CHOICE = "self_training_classifier", "label_spreading", "choose"
+REGRESSION, NEIGHBOURS = "logistic_regression", "label_spreading_alone"
 PRIOR_SD = 2.5
 WEIGHTS = {LITTLE: 0.1, WHOLE: 1.0}
 AT_ONCE, FOLDS = 5, 5
+#: Of a row in label spreading, itself among them.
+NEAREST = 7
 
 
 class NoPredictionError(ValueError):
@@ -92,12 +96,14 @@ def _choose(models: Models) -> np.ndarray:
     return _predict(models.conditional if choice.name == WHOLE else models.logistic, models.drawn, choice.result)
 
 
-def _by_sklearn(make: Callable[[], Any]) -> Callable[[Models], np.ndarray]:
+def _by_sklearn(make: Callable[[Drawn], Any], alone: bool = False) -> Callable[[Models], np.ndarray]:
+    """On all training rows, or on the labeled ones alone."""
+
     def predict(models: Models) -> np.ndarray:
         drawn = models.drawn
-        train = np.concatenate([drawn.labeled, drawn.candidates])
+        train = drawn.labeled if alone else np.concatenate([drawn.labeled, drawn.candidates])
         with np.errstate(invalid="ignore"):  # LabelSpreading divides 0 by 0 where no label reaches a row's neighbours
-            p = np.asarray(make().fit(drawn.X[train], drawn.known[train]).predict_proba(drawn.X[drawn.test]))
+            p = np.asarray(make(drawn).fit(drawn.X[train], drawn.known[train]).predict_proba(drawn.X[drawn.test]))
         if not np.isfinite(p).all():
             raise NoPredictionError("no label reaches some test rows")
         return p
@@ -105,19 +111,32 @@ def _by_sklearn(make: Callable[[], Any]) -> Callable[[Models], np.ndarray]:
     return predict
 
 
+def _regression(_: Drawn) -> LogisticRegression:
+    """With the penalty that is the prior of the slopes; the intercept has none."""
+    return LogisticRegression(C=PRIOR_SD**2, max_iter=1000)
+
+
+def _spreading(neighbours: int) -> LabelSpreading:
+    return LabelSpreading(kernel="knn", n_neighbors=neighbours, max_iter=200)
+
+
 LOGISTIC: dict[str, Callable[[Models], np.ndarray]] = {
     SUPERVISED: lambda models: _predict(models.logistic, models.drawn),
     PPP: _to_the_end,
     NO_GAIN: _no_gain,
-    SELF_TRAINING: _by_sklearn(lambda: SelfTrainingClassifier(LogisticRegression(C=PRIOR_SD**2, max_iter=1000))),
-    SPREADING: _by_sklearn(lambda: LabelSpreading(kernel="knn", max_iter=200)),
+    SELF_TRAINING: _by_sklearn(lambda drawn: SelfTrainingClassifier(_regression(drawn))),
+    SPREADING: _by_sklearn(lambda _: _spreading(NEAREST)),
 }
 OF_CLASSES: dict[str, Callable[[Models], np.ndarray]] = {
     CONDITIONAL: lambda models: _predict(models.conditional, models.drawn),
     **{name: _integrated(weight) for name, weight in WEIGHTS.items()},
 }
-
-
+#: Models on the labels alone, of which how sure they are is stored too.
+ALONE: dict[str, Callable[[Models], np.ndarray]] = {
+    SUPERVISED: LOGISTIC[SUPERVISED],
+    REGRESSION: _by_sklearn(_regression, alone=True),
+    NEIGHBOURS: _by_sklearn(lambda drawn: _spreading(min(NEAREST, len(drawn.labeled))), alone=True),
+}
 #: Tries both in every fold, which takes the time of many runs, so that it is stored apart.
 CHOOSING: dict[str, Callable[[Models], np.ndarray]] = {CHOICE: _choose}
 
@@ -127,9 +146,19 @@ def rivals_of(setting: Setting) -> dict[str, Callable[[Models], np.ndarray]]:
     return LOGISTIC | OF_CLASSES if setting.class_conditional else LOGISTIC
 
 
+def could_choose(setting: Setting) -> bool:
+    """Whether `choose` can leave the supervised model, which it keeps by rule where labels are fewer than a bound needs."""
+    return setting.sizes.labeled >= LABELS_OF_A_BOUND
+
+
 def repeat(setting: Setting, repetition: int) -> Record:
     """What is stored of one repetition: the measures of the package's and scikit-learn's methods, and processor seconds."""
     return measure_each(rivals_of(setting), draw_split(setting, repetition), repetition)
+
+
+def alone(setting: Setting, repetition: int) -> Record:
+    """The same of the models on the labels alone that scikit-learn's methods are compared with, and of the supervised one."""
+    return measure_each(ALONE, draw_split(setting, repetition), repetition)
 
 
 def choose(setting: Setting, repetition: int) -> Record:
