@@ -13,8 +13,8 @@ from sklearn.semi_supervised import LabelSpreading
 
 from validation.rivals import __main__ as command
 from validation.rivals import in_r
-from validation.rivals.comparisons import OF_OTHERS, OWN, compared, corrected
-from validation.rivals.designs import DESIGNS, simulate
+from validation.rivals.comparisons import OF_OTHERS, OWN, compared, corrected, of_method, of_sign
+from validation.rivals.designs import DESIGNS, INDEPENDENT_NORMAL, simulate
 from validation.rivals.headline import bar, headline
 from validation.rivals.measures import ACCURACY, COVERAGE, ECE, LOG_SCORE, SECONDS, SIZE, SURENESS, class_sets, measure
 from validation.rivals.methods import (
@@ -27,6 +27,7 @@ from validation.rivals.methods import (
     NEIGHBOURS,
     PPP,
     REGRESSION,
+    SELF_TRAINING,
     SPREADING,
     SUPERVISED,
     WHOLE,
@@ -223,6 +224,35 @@ def test_the_report_is_that_of_the_stored_results(tmp_path):
     held = stores(VALIDATION)
     assert command.report(held, tmp_path).read_text() == (VALIDATION / "reports" / "rivals.md").read_text()
     assert len({each.key for each in SETTINGS}) == len(SETTINGS) == len(MADE_BY_CLASSES) + len(SIMULATED) + len(REAL)
+
+
+def test_pages_say_what_the_results_do():
+    held = stores(VALIDATION)
+    summaries = [merged(each, [store.read(each) for store in held.values()]) for each in SETTINGS]
+    own, others = (
+        {measure: compared(summaries, each, measure) for measure in (ACCURACY, LOG_SCORE)} for each in (OWN, OF_OTHERS)
+    )
+
+    def on(method, measure, sign):
+        return {each.summary.setting for each in of_sign(of_method(own[measure], method), sign)}
+
+    page = " ".join((VALIDATION.parent / "notebooks" / "guide" / "sklearn.md").read_text().split())
+    for method, words in [
+        (SELF_TRAINING, "over its `LogisticRegression` alone on {}, these notes, and loses on {}, beyond chance; accuracy"),
+        (PPP, "over the supervised model on {} and loses on {}; accuracy"),
+    ]:
+        counts = [len(on(method, measure, sign)) for measure in (LOG_SCORE, ACCURACY) for sign in (1, -1)]
+        assert f"gains log score {words} it gains on {{}} and loses on {{}}.".format(*counts) in page
+    assert {each.source for each in on(SELF_TRAINING, LOG_SCORE, 1)} == {"banknote"}
+
+    readme = " ".join((VALIDATION.parent / "README.md").read_text().split())
+    right = [each for each in MADE_BY_CLASSES if each.source in INDEPENDENT_NORMAL]
+    counts = {sum(each in on(WHOLE, measure, 1) for each in right) for measure in (ACCURACY, LOG_SCORE)}
+    assert counts == {2} and "better than no pool on 2 of 3 simulated tables" in readme
+    over_supervised = {(each.method, each.summary.setting) for each in of_sign(others[ACCURACY], 1)}
+    for each in of_sign(own[ACCURACY], 1):
+        setting = each.summary.setting
+        assert setting not in REAL or (each.against != SUPERVISED and (each.method, setting) not in over_supervised)
 
 
 @pytest.mark.slow

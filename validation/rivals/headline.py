@@ -179,7 +179,7 @@ def _sureness(summaries: Sequence[Summary], found: Sequence[Found]) -> list[str]
     return [
         "Calibration: by the mean probability of the predicted class minus accuracy, supervised is less sure than right on "
         f"{listed(less, POINTS)} and surer than right on {listed(more, POINTS)}, of {_tables(known)} and corrected for so "
-        "many. Where a model is not sure enough, to become surer raises its log score, whatever the pool says. "
+        "many. Where a model is not sure enough, to become surer can raise its log score, whatever the pool says. "
         f"{NAMES[REGRESSION]}, which has the same penalty and is not averaged over its posterior, has a higher log score than "
         f"supervised, without any unlabeled row, on {listed(sharper, SCALES[LOG_SCORE])}, corrected likewise. Methods whose "
         f"own model is supervised gain log score on {len(gaining)} ({_names(list(gaining.values())) or 'none'}): on "

@@ -133,15 +133,15 @@ def _titled(measure: str) -> str:
 def _progress(summaries: Sequence[Summary]) -> str:
     fewest, most = (pick(each.repetitions for each in summaries) for pick in (min, max))
     done, whole = sum(each.repetitions for each in summaries), REPETITIONS * len(SETTINGS)
-    rest = "" if done == whole else f" of the {whole} that the command aims at"
+    rest = "" if done == whole else f", of {whole} that the command aims at"
     absent = [name for method, name in NAMES.items() if not any(each.has(method) for each in summaries)]
     missing = f" Not run yet: {', '.join(absent)}." if absent else ""
     few = [each.setting.name for each in summaries if each.repetitions < ENOUGH]
     left_out = f" With fewer than {ENOUGH} repetitions, and so not compared: {', '.join(few)}." if few else ""
     how_many = str(most) if fewest == most else f"from {fewest} to {most}"
     return (
-        f"R is the number of repetitions, {how_many}, and of those methods that have fewer; {done} in all, of {len(summaries)} "
-        f"tables{rest}.{missing}{left_out}"
+        f"R is the number of repetitions, {how_many}, with that of methods that have fewer in brackets. In all there are {done} "
+        f"of {len(summaries)} tables{rest}.{missing}{left_out}"
     )
 
 
