@@ -51,7 +51,7 @@ def headline(summaries: Sequence[Summary]) -> list[str]:
     if not own[ACCURACY]:
         return [f"No method has been compared in {ENOUGH} repetitions yet."]
     return [
-        _better_than_both(own, others),
+        *(_better_than_both(own, others, measure) for measure in BOTH),
         *(_of_method(method, own) for method in OWN if of_method(own[ACCURACY], method)),
         *_where_the_model_is_right(summaries, own, others),
         *_own_models(summaries),
@@ -59,29 +59,25 @@ def headline(summaries: Sequence[Summary]) -> list[str]:
     ]
 
 
-def _better_than_both(own: Families, others: Families) -> str:
+def _better_than_both(own: Families, others: Families, measure: str) -> str:
     """Gains over the own model that are gains over the supervised one too."""
-
-    def said(measure: str) -> str:
-        gains = {(each.method, each.summary.setting) for each in of_sign(others[measure], 1)}
-        held = [
-            each
-            for each in of_sign(own[measure], 1)
-            if each.against == SUPERVISED or (each.method, each.summary.setting) in gains
-        ]
-        by_method = [
-            f"{NAMES[method]} ({_names([each.summary for each in found])})"
-            for method in OWN
-            if (found := of_method(held, method))
-        ]
-        real = sum(each.summary.setting in REAL for each in held)
-        of_all = f"{len(held)} of {len(own[measure])} comparisons, {real} of them on real tables"
-        return f"by {measure} in {of_all}" + (f": {', '.join(by_method)}" if by_method else "")
-
+    gains = {(each.method, each.summary.setting) for each in of_sign(others[measure], 1)}
+    held = [
+        each for each in of_sign(own[measure], 1) if each.against == SUPERVISED or (each.method, each.summary.setting) in gains
+    ]
+    by_method = [
+        f"{NAMES[method]} ({_names([each.summary for each in found])})" for method in OWN if (found := of_method(held, method))
+    ]
+    real = sum(each.summary.setting in REAL for each in held)
     return (
-        "Where unlabeled rows help, so that a method is better than its own model and than supervised, both beyond chance – "
-        f"{'; '.join(said(measure) for measure in BOTH)}."
+        f"Where unlabeled rows help by {measure}, so that a method is better than its own model and better than supervised, "
+        f"both beyond chance: {len(held)} of {len(own[measure])} comparisons, {real} of them on real tables"
+        + (f". {_upper('; '.join(by_method))}." if by_method else ".")
     )
+
+
+def _upper(text: str) -> str:
+    return text[0].upper() + text[1:]
 
 
 def _of_method(method: str, own: Families) -> str:

@@ -35,7 +35,8 @@ UNCORRECTED = (
 
 ABOUT = f"""\
 Made by `python -m validation.rivals`, which computes what is missing in `validation/results/rivals/`. What unlabeled rows are
-worth by self-training with PPP, and by other ways to use them: each method minus its own model on the labels alone.
+worth, by self-training with PPP, the criterion by which this package picks rows, and by other ways to use them: each method
+minus its own model on the labels alone.
 
 - Tables: five populations in which the class comes first and makes {MADE_BY_CLASSES[0].features} features (normal,
   separated by 3 or by 1.5 standard deviations; one class 2.5 times as wide; multivariate t with 2 degrees of freedom;
@@ -43,12 +44,14 @@ worth by self-training with PPP, and by other ways to use them: each method minu
   labels given features; and its data sets by its protocol (half of the rows for testing, 80% of the others unlabeled). In
   brackets of a title: labels + candidates. Simulated tables are drawn anew in every repetition and judged on {FRESH}
   further rows. Features are standardised over the rows that a method sees.
-- Supervised, and PPP (by the package's default approximation): a logistic regression, coefficients Normal(0,
-  {PRIOR_SD:g}²), on the labels alone, and with the pool's rows added under their predicted classes. `NoGain` sets aside a fifth
-  of the labels to find the number of rounds; the run with so many then has all labels. Where a fifth of the labels is less
-  than a row, it refuses. `choose` takes another one of three only where labeled rows prove it better than supervised (bound,
-  {FOLDS} folds): PPP, {AT_ONCE} rows at once, or labels integrated out at λ = 1. With fewer than {LABELS_OF_A_BOUND} labels
-  there is no bound, and it keeps supervised by rule: it is run and compared on the other tables only.
+- Supervised: a logistic regression on the labels alone, coefficients Normal(0, {PRIOR_SD:g}²). PPP to the end: the same model
+  after self-training by PPP (by the package's default approximation) until the pool is empty.
+- PPP with `NoGain`: a fifth of the labels is set aside to find the number of rounds; the run with so many rounds then has all
+  labels. Where a fifth of the labels is less than a row, it refuses.
+- `choose` leaves supervised only for what labeled rows prove better (bound, {FOLDS} folds): PPP to the end, {AT_ONCE} rows at
+  once, or, on tables that have the class-conditional model, its labels integrated out at λ = 1. With fewer than
+  {LABELS_OF_A_BOUND} labels there is no bound, and it keeps supervised by rule: it is run and compared on the other tables
+  only.
 - Class-conditional: features are independent normals within a class, with means and scales of their own; on the labels
   alone, and with the pool's labels integrated out by Laplace's method (`BPLS.marginalize`) at two weights λ. It is run on
   tables of up to {MOST_FEATURES} features.
@@ -140,8 +143,8 @@ def _progress(summaries: Sequence[Summary]) -> str:
     left_out = f" With fewer than {ENOUGH} repetitions, and so not compared: {', '.join(few)}." if few else ""
     how_many = str(most) if fewest == most else f"from {fewest} to {most}"
     return (
-        f"R is the number of repetitions, {how_many}, with that of methods that have fewer in brackets. In all there are {done} "
-        f"of {len(summaries)} tables{rest}.{missing}{left_out}"
+        f"R is the number of repetitions, {how_many}, with that of methods that have fewer in brackets. In all there are "
+        f"{done} of {len(summaries)} tables{rest}.{missing}{left_out}"
     )
 
 
