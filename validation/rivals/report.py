@@ -285,7 +285,11 @@ def _sureness(summaries: Sequence[Summary]) -> str:
 def _seconds(summaries: Sequence[Summary]) -> str:
     rows = []
     for method, name in NAMES.items():
-        medians = [np.median(list(each.values(method, SECONDS).values())) for each in summaries if each.has(method)]
+        medians = [
+            np.median(list(each.values(method, SECONDS).values()))
+            for each in summaries
+            if each.has(method) and _is_run(method, each)
+        ]
         if medians:
             rows.append([name, str(len(medians)), *(f"{pick(medians):.2g}" for pick in (min, np.median, max))])
     return table(["method", "tables", "least median", "median of medians", "greatest median"], rows)
