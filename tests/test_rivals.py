@@ -23,6 +23,7 @@ from validation.rivals.methods import (
 from validation.rivals.methods import (
     CHOICE,
     CONDITIONAL,
+    CONDITIONAL_ALONE,
     NEAREST,
     NEIGHBOURS,
     PPP,
@@ -106,6 +107,23 @@ def test_label_spreading_alone_is_the_vote_of_the_nearest_labels_but_for_its_smo
     np.testing.assert_allclose(MODELS_ALONE[NEIGHBOURS](Models(few, 0)), [shares] * len(few.test), atol=0.1)
 
 
+@pytest.mark.slow
+def test_models_alone_predict_by_the_approximations_of_what_they_are_compared_with():
+    """A run of no rounds, and draws of a pool that says nothing; Laplace's Gaussian is another model of the same posterior."""
+    drawn = draw_split(GAUSSIAN, 0)
+    models = Models(drawn, 0)
+    for name, pls, other in [(SUPERVISED, models.logistic, 0.1), (CONDITIONAL, models.conditional, 0.0)]:
+        found = (MODELS_ALONE | CONDITIONAL_ALONE)[name](models)
+        laplace = pls.predict_proba(drawn.test, by="gaussian").to_numpy()
+        assert np.abs(found - laplace).max() > other and (found.argmax(axis=1) == laplace.argmax(axis=1)).mean() > 0.98
+    run = models.logistic.self_train("ppp", rounds=0, progressbar=False)
+    assert (
+        run.attrs["approximation"]
+        == models.logistic.self_train("ppp", rounds=1, progressbar=False).attrs["approximation"]
+        == "ep"
+    )
+
+
 def fake(number, values):
     """A record of methods with these accuracies but for noise, which they share, and log scores that follow them."""
     noise = np.random.default_rng(number).normal(0, 0.01, size=2)
@@ -144,7 +162,7 @@ def test_the_headline_names_gains_and_losses_beyond_chance(tmp_path):
     assert signs == {(PPP, "separated"): 0, (PPP, "cars"): -1, (WHOLE, "separated"): 1, (WHOLE, "cars"): 0}
     text = "\n".join(headline([better, worse]))
     assert "4 comparisons of a measure" in bar([better, worse]) and "2 comparisons with supervised" in bar([better, worse])
-    assert "beyond chance: 1 of 4 comparisons, 0 of them on real tables. Labels integrated out, λ = 1 (separated)." in text
+    assert "beyond chance: 1 of 4 comparisons, 0 of them on real tables: labels integrated out, λ = 1 (separated)." in text
     assert "gains on none, losses on 1 (cars: -10.0 [-10.0, -10.0] points); by log score" in text
     assert "Where the class-conditional model is right but for its priors (separated)" in text
     write([better, worse], tmp_path / "rivals.md")
@@ -185,9 +203,6 @@ def test_parts_are_merged_by_repetition():
     )
     assert list(summary.records) == [0, 1] and not summary.has(PPP, "glm") and summary.has(PPP)
     assert summary.gaps(PPP, "glm", ACCURACY) == pytest.approx({1: 0.1})
-    # a later part adds measures, and changes none
-    both = merged(CARS, [{0: {PPP: {ACCURACY: 0.5}}}, {0: {PPP: {ACCURACY: 0.4, SURENESS: 0.9}}}])
-    assert both.records == {0: {PPP: {ACCURACY: 0.5, SURENESS: 0.9}}}
 
 
 def test_the_command_computes_what_is_missing_by_any_executor_and_writes_the_report(tmp_path, monkeypatch):

@@ -22,7 +22,7 @@ from validation.rivals.comparisons import (
 )
 from validation.rivals.designs import INDEPENDENT_NORMAL
 from validation.rivals.measures import ACCURACY, LOG_SCORE, SURENESS
-from validation.rivals.methods import CONDITIONAL, REGRESSION, SUPERVISED, WHOLE
+from validation.rivals.methods import CHOICE, CONDITIONAL, REGRESSION, SUPERVISED, WHOLE
 from validation.rivals.settings import MADE_BY_CLASSES, REAL
 from validation.rivals.summary import Summary, pooled
 from validation.study.intervals import LEVEL, Interval
@@ -72,12 +72,8 @@ def _better_than_both(own: Families, others: Families, measure: str) -> str:
     return (
         f"Where unlabeled rows help by {measure}, so that a method is better than its own model and better than supervised, "
         f"both beyond chance: {len(held)} of {len(own[measure])} comparisons, {real} of them on real tables"
-        + (f". {_upper('; '.join(by_method))}." if by_method else ".")
+        + (f": {'; '.join(by_method)}." if by_method else ".")
     )
-
-
-def _upper(text: str) -> str:
-    return text[0].upper() + text[1:]
 
 
 def _of_method(method: str, own: Families) -> str:
@@ -87,7 +83,11 @@ def _of_method(method: str, own: Families) -> str:
         f"losses on {listed(of_sign(found, -1), SCALES[measure])}"
         for measure, found in held.items()
     )
-    return f"**{NAMES[method]}** against {NAMES[OWN[method]]}, on {_tables(held[ACCURACY])}: {'; '.join(said)}."
+    fewest = min(each.summary.count(method, OWN[method]) for each in held[ACCURACY])
+    so_far = "" if fewest == max(each.summary.repetitions for each in held[ACCURACY]) else f", by {fewest} repetitions or more"
+    by_rule = " (on the others it keeps supervised by rule)" if method == CHOICE else ""
+    where = f"{_tables(held[ACCURACY])}{by_rule}{so_far}"
+    return f"**{NAMES[method]}** against {NAMES[OWN[method]]}, on {where}: {'; '.join(said)}."
 
 
 def listed(found: Sequence[Found], scale: Scale) -> str:

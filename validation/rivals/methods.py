@@ -25,6 +25,8 @@ SELF_TRAINING, SPREADING, CHOICE = "self_training_classifier", "label_spreading"
 REGRESSION, NEIGHBOURS = "logistic_regression", "label_spreading_alone"
 PRIOR_SD = 2.5
 WEIGHTS = {LITTLE: 0.1, WHOLE: 1.0}
+#: A weight at which the pool says nothing.
+NOTHING = 1e-9
 AT_ONCE, FOLDS = 5, 5
 #: Of a row in label spreading, itself among them.
 NEAREST = 7
@@ -63,9 +65,14 @@ class Models:
         return bpls.BPLS(model, target="label", unlabeled=self.drawn.candidates, predictor=self.predictor)
 
 
-def _predict(pls: bpls.BPLS, drawn: Drawn, result: Any = None) -> np.ndarray:
-    by = None if result is not None and "weight" in result.attrs else "gaussian"
+def _predict(pls: bpls.BPLS, drawn: Drawn, result: Any) -> np.ndarray:
+    by = None if "weight" in result.attrs else "gaussian"
     return pls.predict_proba(drawn.test, result=result, by=by).to_numpy()
+
+
+def _supervised(models: Models) -> np.ndarray:
+    """By a run of no rounds, so that its Gaussian is of the approximation by which runs predict."""
+    return _predict(models.logistic, models.drawn, models.logistic.self_train("ppp", rounds=0, progressbar=False))
 
 
 def _to_the_end(models: Models) -> np.ndarray:
@@ -77,7 +84,7 @@ def _no_gain(models: Models) -> np.ndarray:
     pls = models.logistic
     run = pls.self_train("ppp", stop=bpls.NoGain(), random_seed=models.seed, progressbar=False)
     rounds = int(run["curve"]["held_out_log_score"].to_numpy().argmax())
-    return _predict(pls, models.drawn, pls.self_train("ppp", rounds=rounds, progressbar=False) if rounds else None)
+    return _predict(pls, models.drawn, pls.self_train("ppp", rounds=rounds, progressbar=False))
 
 
 def _integrated(weight: float) -> Callable[[Models], np.ndarray]:
@@ -121,22 +128,20 @@ def _spreading(neighbours: int) -> LabelSpreading:
 
 
 LOGISTIC: dict[str, Callable[[Models], np.ndarray]] = {
-    SUPERVISED: lambda models: _predict(models.logistic, models.drawn),
     PPP: _to_the_end,
     NO_GAIN: _no_gain,
     SELF_TRAINING: _by_sklearn(lambda drawn: SelfTrainingClassifier(_regression(drawn))),
     SPREADING: _by_sklearn(lambda _: _spreading(NEAREST)),
 }
-OF_CLASSES: dict[str, Callable[[Models], np.ndarray]] = {
-    CONDITIONAL: lambda models: _predict(models.conditional, models.drawn),
-    **{name: _integrated(weight) for name, weight in WEIGHTS.items()},
-}
-#: Models on the labels alone, of which how sure they are is stored too.
+OF_CLASSES = {name: _integrated(weight) for name, weight in WEIGHTS.items()}
+#: Models on the labels alone.
 ALONE: dict[str, Callable[[Models], np.ndarray]] = {
-    SUPERVISED: LOGISTIC[SUPERVISED],
+    SUPERVISED: _supervised,
     REGRESSION: _by_sklearn(_regression, alone=True),
     NEIGHBOURS: _by_sklearn(lambda drawn: _spreading(min(NEAREST, len(drawn.labeled))), alone=True),
 }
+#: By weighted draws, as with the pool.
+CONDITIONAL_ALONE: dict[str, Callable[[Models], np.ndarray]] = {CONDITIONAL: _integrated(NOTHING)}
 #: Tries both in every fold, which takes the time of many runs, so that it is stored apart.
 CHOOSING: dict[str, Callable[[Models], np.ndarray]] = {CHOICE: _choose}
 
@@ -157,8 +162,9 @@ def repeat(setting: Setting, repetition: int) -> Record:
 
 
 def alone(setting: Setting, repetition: int) -> Record:
-    """The same of the models on the labels alone that scikit-learn's methods are compared with, and of the supervised one."""
-    return measure_each(ALONE, draw_split(setting, repetition), repetition)
+    """The same of the models on the labels alone, each by the approximation of what it is compared with."""
+    models = ALONE | CONDITIONAL_ALONE if setting.class_conditional else ALONE
+    return measure_each(models, draw_split(setting, repetition), repetition)
 
 
 def choose(setting: Setting, repetition: int) -> Record:

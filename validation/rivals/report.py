@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from pymc_bpls.choosing.bound import FEWEST as LABELS_OF_A_BOUND
 from validation.rivals.comparisons import (
     ENOUGH,
@@ -20,8 +18,8 @@ from validation.rivals.comparisons import (
     of_sign,
 )
 from validation.rivals.headline import bar, headline, sureness_minus_accuracy
-from validation.rivals.measures import ACCURACY, BINS, COVERAGE, ECE, LEAST, LEVEL, LOG_SCORE, SECONDS, SIZE, SURENESS
-from validation.rivals.methods import AT_ONCE, CHOICE, FOLDS, NEAREST, PRIOR_SD, SUPERVISED, could_choose
+from validation.rivals.measures import ACCURACY, BINS, COVERAGE, ECE, LEAST, LEVEL, LOG_SCORE, SIZE, SURENESS
+from validation.rivals.methods import AT_ONCE, CHOICE, FOLDS, NEAREST, NOTHING, PRIOR_SD, SUPERVISED, could_choose
 from validation.rivals.settings import FRESH, MADE_BY_CLASSES, MOST_FEATURES, REAL, REPETITIONS, SETTINGS, SIMULATED, Setting
 from validation.rivals.summary import Summary, pooled
 from validation.study.intervals import LEVEL as OF_INTERVALS
@@ -53,17 +51,19 @@ minus its own model on the labels alone.
   {LABELS_OF_A_BOUND} labels there is no bound, and it keeps supervised by rule: it is run and compared on the other tables
   only.
 - Class-conditional: features are independent normals within a class, with means and scales of their own; on the labels
-  alone, and with the pool's labels integrated out by Laplace's method (`BPLS.marginalize`) at two weights λ. It is run on
-  tables of up to {MOST_FEATURES} features.
+  alone (λ = {NOTHING:g}), and with the pool's labels integrated out (`BPLS.marginalize`) at two weights λ. It is run on tables
+  of up to {MOST_FEATURES} features.
 - scikit-learn's `SelfTrainingClassifier` of a `LogisticRegression` with the same penalty, but for the intercept, which has
   none, and the default threshold; alone: this `LogisticRegression`. `LabelSpreading` with {NEAREST} neighbours; alone: the same
   on the labeled rows, with {NEAREST} neighbours or as many as there are labels. Where no label reaches a test row it refuses.
 - R's mclust (`MclustSSC`) chooses among its models of covariances by BIC; alone: `MclustSSC` without the candidates. It is run
   on tables of up to {MOST_FEATURES} features. R's `glm` has the labels alone and no penalty.
-- Predictions of the package's models are averaged over a Gaussian approximation of the posterior. "Calibration error" is the
-  expected one over {BINS} bins of the probability of the predicted class; it is above 0 by chance alone on few test rows. A
-  {LEVEL:.0%} class set is the smallest set of classes with so much probability or more, and "coverage" how often it holds the
-  true one: {LEVEL:.0%} or more if probabilities are right. In log scores, a probability below {LEAST:g} counts as {LEAST:g}.
+- Supervised and PPP predict averaged over the Gaussian of expectation propagation, and class-conditional models averaged over
+  weighted draws, with the pool or without, since another approximation may shift a log score by more than the pool does.
+- "Calibration error" is the expected one over {BINS} bins of the probability of the predicted class; it is above 0 by chance
+  alone on few test rows. A {LEVEL:.0%} class set is the smallest set of classes with so much probability or more, and
+  "coverage" how often it holds the true one: {LEVEL:.0%} or more if probabilities are right. In log scores, a probability
+  below {LEAST:g} counts as {LEAST:g}.
 - Intervals are t intervals over repetitions, of differences that are paired by repetition. A comparison is made where both
   methods have {ENOUGH} repetitions. Tables are fixed: intervals speak of further draws from these populations and of further
   splits of these data sets, and nothing is inferred for other tables. Tables of equal size share the classes, noise and
@@ -114,11 +114,6 @@ def write(summaries: Sequence[Summary], path: Path) -> None:
         _sureness(summaries),
         f"## Coverage of {LEVEL:.0%} class sets (%), and how many classes are in them",
         _means(summaries, lambda each, method: f"{100 * each.mean(method, COVERAGE):.0f} ({each.mean(method, SIZE):.2f})"),
-        "## Seconds",
-        "Of the processor, on a machine that was busy with other work. Supervised is run first in a repetition and pays for "
-        "declaring and compiling the model, which PPP and `NoGain` then reuse; class-conditional pays for both λ. R's seconds "
-        "leave out its start and what the system does for it.",
-        _seconds(summaries),
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
@@ -280,16 +275,3 @@ def _sureness(summaries: Sequence[Summary]) -> str:
         for each in summaries
     ]
     return table(["table", *(NAMES[method] for method in methods)], rows)
-
-
-def _seconds(summaries: Sequence[Summary]) -> str:
-    rows = []
-    for method, name in NAMES.items():
-        medians = [
-            np.median(list(each.values(method, SECONDS).values()))
-            for each in summaries
-            if each.has(method) and _is_run(method, each)
-        ]
-        if medians:
-            rows.append([name, str(len(medians)), *(f"{pick(medians):.2g}" for pick in (min, np.median, max))])
-    return table(["method", "tables", "least median", "median of medians", "greatest median"], rows)

@@ -53,14 +53,13 @@ class Summary:
 
 
 def merged(setting: Setting, parts: Sequence[Mapping[int, Record]]) -> Summary:
-    """The rivals of all parts, in the repetitions that the first part has; of a measure that several have, the first one's."""
-    records: dict[int, Record] = {}
-    for number in parts[0]:
-        held = [part[number] for part in parts if number in part]
-        names = dict.fromkeys(name for each in held for name in each)
-        records[number] = {
-            name: {measure: value for each in reversed(held) for measure, value in each.get(name, {}).items()} for name in names
-        }
+    """The rivals of all parts, in the repetitions that the first part has."""
+    first, *others = parts
+    records = {}
+    for number, record in first.items():
+        records[number] = dict(record)
+        for part in others:
+            records[number] |= part.get(number, {})
     return Summary(setting, records)
 
 
