@@ -38,6 +38,8 @@ DESIGNS: dict[str, tuple[float, Noise]] = {
     "heavy_tails": (3.0, _heavy),
     "dependent_features": (1.5, _correlated),
 }
+#: Those in which features are independent normals within a class.
+INDEPENDENT_NORMAL = ("separated", "overlapping", "unequal_covariances")
 
 
 def simulate(name: str, n: int, q: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

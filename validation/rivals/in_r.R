@@ -1,4 +1,4 @@
-# glm and mclust's semi-supervised classification on splits: Rscript in_r.R FOLDER METHOD...
+# glm on labeled rows, and mclust's semi-supervised classification with and without candidates, on splits: Rscript in_r.R FOLDER METHOD...
 #
 # FOLDER/splits.csv has the columns repetition, role (0 labeled, 1 candidate, 2 test), class and the features; writes
 # FOLDER/probabilities.csv: repetition, method, seconds, and the probability of class 1 of each test row.
@@ -15,14 +15,14 @@ by_glm <- function(X, y, role) {
   suppressWarnings(predict(fit, data.frame(X)[role == 2, , drop = FALSE], type = "response"))
 }
 
-by_mclust <- function(X, y, role) {
-  train <- role < 2
+by_mclust <- function(train) function(X, y, role) {
+  train <- role %in% train
   class <- ifelse(role == 0, y, NA)[train]
   fit <- MclustSSC(X[train, , drop = FALSE], class = class, verbose = FALSE)
   predict(fit, newdata = X[role == 2, , drop = FALSE])$z[, "1"]
 }
 
-methods <- list(glm = by_glm, mclust = by_mclust)[arguments[-1]]
+methods <- list(glm = by_glm, mclust = by_mclust(0:1), mclust_alone = by_mclust(0))[arguments[-1]]
 written <- list()
 for (repetition in unique(splits$repetition)) {
   rows <- splits[splits$repetition == repetition, ]

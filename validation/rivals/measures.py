@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-ACCURACY, LOG_SCORE, ECE, COVERAGE, SIZE, SECONDS = (
+ACCURACY, LOG_SCORE, ECE, COVERAGE, SIZE, SURENESS, SECONDS = (
     "accuracy",
     "log score",
     "calibration error",
     "coverage",
     "set size",
+    "sureness",
     "seconds",
 )
-MEASURES = (ACCURACY, LOG_SCORE, ECE, COVERAGE, SIZE)
 BINS, LEVEL = 10, 0.9
 #: What a probability of 0 counts as in the log score, which would be infinite.
 LEAST = 1e-6
@@ -28,6 +28,7 @@ def measure(p: np.ndarray, y: np.ndarray) -> dict[str, float]:
         ECE: calibration_error(p, y),
         COVERAGE: float(sets[np.arange(len(y)), y].mean()),
         SIZE: float(sets.sum(axis=1).mean()),
+        SURENESS: float(p.max(axis=1).mean()),
     }
 
 

@@ -9,7 +9,7 @@ from validation.rivals.measures import BINS, LEAST, LEVEL
 from validation.rivals.settings import Setting
 from validation.study.store import Store
 
-PYTHON, CHOOSING, R = "python", "choose", "r"
+PYTHON, CHOOSING, R, ALONE, R_ALONE = "python", "choose", "r", "alone", "r_alone"
 
 
 def protocol(setting: Setting) -> dict[str, Any]:
@@ -18,5 +18,5 @@ def protocol(setting: Setting) -> dict[str, Any]:
 
 
 def stores(folder: Path) -> dict[str, Store[Setting]]:
-    """A store for what is computed together: by the package and scikit-learn, the choice, and in R."""
-    return {name: Store(folder / "results" / "rivals" / name, protocol) for name in (PYTHON, CHOOSING, R)}
+    """A store for what is computed together: by the package and scikit-learn, the choice, in R, and what has labels alone."""
+    return {name: Store(folder / "results" / "rivals" / name, protocol) for name in (PYTHON, CHOOSING, R, ALONE, R_ALONE)}

@@ -27,25 +27,29 @@ class Summary:
         return len(self.records)
 
     def values(self, method: str, measure: str) -> dict[int, float]:
-        """By the number of the repetition, where the method was run."""
-        return {number: each[method][measure] for number, each in self.records.items() if method in each}
+        """By the number of the repetition, where the method was run and this measured."""
+        return {number: each[method][measure] for number, each in self.records.items() if measure in each.get(method, {})}
+
+    def count(self, *methods: str) -> int:
+        """How many repetitions have all of these."""
+        return sum(set(methods) <= set(each) for each in self.records.values())
 
     def has(self, *methods: str) -> bool:
-        """Whether enough repetitions have all of these."""
-        return sum(set(methods) <= set(each) for each in self.records.values()) >= FEWEST
+        """Whether enough repetitions for an interval have all of these."""
+        return self.count(*methods) >= FEWEST
 
     def mean(self, method: str, measure: str) -> float:
         """Over repetitions."""
         return float(np.mean(list(self.values(method, measure).values())))
 
-    def gaps(self, first: str, second: str, measure: str) -> np.ndarray:
+    def gaps(self, first: str, second: str, measure: str) -> dict[int, float]:
         """The first method minus the second, in the repetitions that have both."""
         one, other = (self.values(method, measure) for method in (first, second))
-        return np.array([one[number] - other[number] for number in one if number in other])
+        return {number: one[number] - other[number] for number in one if number in other}
 
     def difference(self, first: str, second: str, measure: str, level: float = LEVEL) -> Interval:
         """Their mean with its interval."""
-        return Interval.of(self.gaps(first, second, measure), level)
+        return Interval.of(np.array(list(self.gaps(first, second, measure).values())), level)
 
 
 def merged(setting: Setting, parts: Sequence[Mapping[int, Record]]) -> Summary:
@@ -59,6 +63,12 @@ def merged(setting: Setting, parts: Sequence[Mapping[int, Record]]) -> Summary:
     return Summary(setting, records)
 
 
-def pooled(summaries: Sequence[Summary], first: str, second: str, measure: str, level: float = LEVEL) -> Interval:
-    """The mean over settings, which count alike and are independent."""
-    return Interval.of_groups([each.gaps(first, second, measure) for each in summaries], [1.0] * len(summaries), level)
+def pooled(summaries: Sequence[Summary], first: str, second: str, measure: str) -> Interval:
+    """Of the mean over settings, which count alike, in each repetition that all of them have.
+
+    Settings of equal size share classes, noise and labeled rows in a repetition, so that their differences depend on each
+    other; repetitions do not.
+    """
+    held = [each.gaps(first, second, measure) for each in summaries]
+    shared = sorted(set.intersection(*(set(each) for each in held)))
+    return Interval.of(np.array([np.mean([each[number] for each in held]) for number in shared]))

@@ -1,0 +1,189 @@
+"""Where unlabeled rows help or harm, by which method and by how much, after correction for all comparisons of a measure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from validation.rivals.comparisons import (
+    ENOUGH,
+    NAMES,
+    OF_OTHERS,
+    OWN,
+    POINTS,
+    SCALES,
+    Found,
+    Scale,
+    compared,
+    corrected,
+    of_method,
+    of_sign,
+)
+from validation.rivals.designs import INDEPENDENT_NORMAL
+from validation.rivals.measures import ACCURACY, LOG_SCORE, SURENESS
+from validation.rivals.methods import CHOICE, CONDITIONAL, REGRESSION, SUPERVISED, WHOLE
+from validation.rivals.settings import MADE_BY_CLASSES, REAL
+from validation.rivals.summary import Summary, pooled
+from validation.study.intervals import LEVEL, Interval
+
+#: Those that the headline is about.
+BOTH = (ACCURACY, LOG_SCORE)
+Families = dict[str, list[Found]]
+
+
+def bar(summaries: Sequence[Summary]) -> str:
+    """What is beyond chance, and in how many comparisons."""
+    own, others = (len(compared(summaries, baselines, ACCURACY)) for baselines in (OWN, OF_OTHERS))
+    return (
+        f"Each method is compared with its own model on the labels alone: {own} comparisons of a measure, each of a method on "
+        f"a table. Beyond chance is a difference whose t interval of the level {corrected(own):.3%} excludes 0: {LEVEL:.0%} "
+        f"after Bonferroni's correction for {own} comparisons. Measures are corrected apart, and so are {others} comparisons "
+        "with supervised of the methods whose own model is another one. So high a level leans on the means being normal. In "
+        "brackets are the tables, from the largest difference to the smallest, with the intervals of these two at the "
+        "corrected level. Differences that passed such a bar are larger than they would be in new repetitions, on average."
+    )
+
+
+def headline(summaries: Sequence[Summary]) -> list[str]:
+    """A few sentences, of the settings with enough repetitions."""
+    own, others = ({measure: compared(summaries, each, measure) for measure in BOTH} for each in (OWN, OF_OTHERS))
+    if not own[ACCURACY]:
+        return [f"No method has been compared in {ENOUGH} repetitions yet."]
+    return [
+        *(_better_than_both(own, others, measure) for measure in BOTH),
+        *(_of_method(method, own) for method in OWN if of_method(own[ACCURACY], method)),
+        *_where_the_model_is_right(summaries, own, others),
+        *_own_models(summaries),
+        *_sureness(summaries, own[LOG_SCORE]),
+    ]
+
+
+def _better_than_both(own: Families, others: Families, measure: str) -> str:
+    """Gains over the own model that are gains over the supervised one too."""
+    gains = {(each.method, each.summary.setting) for each in of_sign(others[measure], 1)}
+    held = [
+        each for each in of_sign(own[measure], 1) if each.against == SUPERVISED or (each.method, each.summary.setting) in gains
+    ]
+    by_method = [
+        f"{NAMES[method]} ({_names([each.summary for each in found])})" for method in OWN if (found := of_method(held, method))
+    ]
+    real = sum(each.summary.setting in REAL for each in held)
+    return (
+        f"Where unlabeled rows help by {measure}, so that a method is better than its own model and better than supervised, "
+        f"both beyond chance: {len(held)} of {len(own[measure])} comparisons, {real} of them on real tables"
+        + (f": {'; '.join(by_method)}." if by_method else ".")
+    )
+
+
+def _of_method(method: str, own: Families) -> str:
+    held = {measure: of_method(own[measure], method) for measure in BOTH}
+    said = (
+        f"by {measure} gains on {listed(of_sign(found, 1), SCALES[measure])}, "
+        f"losses on {listed(of_sign(found, -1), SCALES[measure])}"
+        for measure, found in held.items()
+    )
+    fewest = min(each.summary.count(method, OWN[method]) for each in held[ACCURACY])
+    so_far = "" if fewest == max(each.summary.repetitions for each in held[ACCURACY]) else f", by {fewest} repetitions or more"
+    by_rule = " (on the others it keeps supervised by rule)" if method == CHOICE else ""
+    where = f"{_tables(held[ACCURACY])}{by_rule}{so_far}"
+    return f"**{NAMES[method]}** against {NAMES[OWN[method]]}, on {where}: {'; '.join(said)}."
+
+
+def listed(found: Sequence[Found], scale: Scale) -> str:
+    """How many, on which tables, and the intervals of the first and the last."""
+    if not found:
+        return "none"
+    ends = found if len(found) == 1 else [found[0], found[-1]]
+    sizes = " to ".join(scale.text(each.gap) for each in ends)
+    return f"{len(found)} ({_names([each.summary for each in found])}: {sizes} {scale.unit})"
+
+
+def _tables(held: Sequence[object]) -> str:
+    return f"{len(held)} table{'' if len(held) == 1 else 's'}"
+
+
+def _names(summaries: Sequence[Summary]) -> str:
+    return ", ".join(each.setting.name for each in summaries)
+
+
+def _where_the_model_is_right(summaries: Sequence[Summary], own: Families, others: Families) -> list[str]:
+    """Labels integrated out where the class-conditional model is right, where it is wrong by design, and on real tables."""
+    held = [each for each in summaries if each.count(WHOLE, CONDITIONAL, SUPERVISED) >= ENOUGH]
+    designs, real = ([each for each in held if each.setting in settings] for settings in (MADE_BY_CLASSES, REAL))
+    right = [each for each in designs if each.setting.source in INDEPENDENT_NORMAL]
+    wrong = [each for each in designs if each not in right]
+    sentences = []
+    if right:
+        sentences.append(
+            f"Where the class-conditional model is right but for its priors ({_names(right)}), {NAMES[WHOLE]}, has "
+            f"{_counted(own, right)} against class-conditional, and {_counted(others, right)} against supervised."
+        )
+    if wrong:
+        sentences.append(
+            f"Where its features are wrong by design ({_names(wrong)}), it has {_counted(own, wrong)} against "
+            "class-conditional."
+        )
+    if real:
+        means = " and ".join(
+            f"{SCALES[measure].text(pooled(real, WHOLE, CONDITIONAL, measure))} {SCALES[measure].unit} by {measure}"
+            for measure in BOTH
+        )
+        sentences.append(
+            f"Its mean difference from class-conditional over {len(real)} real tables is {means} ({LEVEL:.0%} intervals)."
+        )
+    return [" ".join(sentences)] if sentences else []
+
+
+def _counted(families: Families, held: Sequence[Summary]) -> str:
+    """Of labels integrated out on some tables."""
+    said = []
+    for measure, found in families.items():
+        of_these = [each for each in of_method(found, WHOLE) if each.summary in held]
+        said.append(f"{_number(of_sign(of_these, 1))} and losses on {_number(of_sign(of_these, -1))} by {measure}")
+    return f"gains on {', gains on '.join(said)}"
+
+
+def _number(found: Sequence[Found]) -> str:
+    return str(len(found) or "none")
+
+
+def _own_models(summaries: Sequence[Summary]) -> list[str]:
+    """How good they are, on the settings that have all of them."""
+    names = list(dict.fromkeys(OWN.values()))
+    common = [each for each in summaries if each.count(*names) >= ENOUGH]
+    if not common:
+        return []
+    means = ", ".join(f"{NAMES[name]} {100 * np.mean([each.mean(name, ACCURACY) for each in common]):.1f}%" for name in names)
+    return [
+        f"A gain over a poor model is little worth. Mean accuracy of the own models over {len(common)} tables that have all of "
+        f"them: {means}."
+    ]
+
+
+def _sureness(summaries: Sequence[Summary], found: Sequence[Found]) -> list[str]:
+    """Whether the supervised model is as sure as right, and what becoming surer is worth without the pool."""
+    known = [each for each in summaries if len(each.values(SUPERVISED, SURENESS)) >= ENOUGH]
+    if not known:
+        return []
+    level = corrected(len(known))
+    excess = [Found(SUPERVISED, SUPERVISED, each, sureness_minus_accuracy(each, SUPERVISED, level)) for each in known]
+    less, more = of_sign(excess, -1), of_sign(excess, 1)
+    sharper = of_sign(compared(known, {REGRESSION: SUPERVISED}, LOG_SCORE), 1)
+    gaining = {each.summary.setting: each.summary for each in of_sign(found, 1) if each.against == SUPERVISED}
+    not_sure, without = (sum(each.summary.setting in gaining for each in some) for some in (less, sharper))
+    return [
+        "Calibration: by the mean probability of the predicted class minus accuracy, supervised is less sure than right on "
+        f"{listed(less, POINTS)} and surer than right on {listed(more, POINTS)}, of {_tables(known)} and corrected for so "
+        "many. Where a model is not sure enough, to become surer can raise its log score, whatever the pool says. "
+        f"{NAMES[REGRESSION]}, which has the same penalty and is not averaged over its posterior, has a higher log score than "
+        f"supervised, without any unlabeled row, on {listed(sharper, SCALES[LOG_SCORE])}, corrected likewise. Methods whose "
+        f"own model is supervised gain log score on {len(gaining)} ({_names(list(gaining.values())) or 'none'}): on "
+        f"{not_sure} of these supervised is less sure than right, and on {without} {NAMES[REGRESSION]} gains too."
+    ]
+
+
+def sureness_minus_accuracy(summary: Summary, method: str, level: float = LEVEL) -> Interval:
+    """The mean probability of the predicted class minus the share that is right."""
+    sure, right = summary.values(method, SURENESS), summary.values(method, ACCURACY)
+    return Interval.of(np.array([sure[number] - right[number] for number in sure]), level)
