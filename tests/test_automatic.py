@@ -86,6 +86,7 @@ def test_five_rows_a_parameter_are_enough_for_laplace(softmax):
 
 
 @pytest.mark.parametrize("name", zoo.ACCEPTED)
+@pytest.mark.filterwarnings("ignore:.*is a Beta-Binomial of one trial:pymc_bpls.BPLSWarning")
 def test_ep_comes_first_where_it_does_not_refuse_the_model(name):
     """That it fits where it comes first, whole runs show (test_compilations)."""
     pls = declare(name)

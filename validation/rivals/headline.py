@@ -22,7 +22,7 @@ from validation.rivals.comparisons import (
 )
 from validation.rivals.designs import INDEPENDENT_NORMAL
 from validation.rivals.measures import ACCURACY, LOG_SCORE, SURENESS
-from validation.rivals.methods import CHOICE, CONDITIONAL, REGRESSION, SUPERVISED, WHOLE
+from validation.rivals.methods import CHOICE, CONDITIONAL, PPP, REGRESSION, SUPERVISED, WHOLE
 from validation.rivals.settings import MADE_BY_CLASSES, REAL
 from validation.rivals.summary import Summary, pooled
 from validation.study.intervals import LEVEL, Interval
@@ -51,12 +51,37 @@ def headline(summaries: Sequence[Summary]) -> list[str]:
     if not own[ACCURACY]:
         return [f"No method has been compared in {ENOUGH} repetitions yet."]
     return [
+        *_to_remember(own),
         *(_better_than_both(own, others, measure) for measure in BOTH),
         *(_of_method(method, own) for method in OWN if of_method(own[ACCURACY], method)),
         *_where_the_model_is_right(summaries, own, others),
         *_own_models(summaries),
         *_sureness(summaries, own[LOG_SCORE]),
     ]
+
+
+def _to_remember(own: Families) -> list[str]:
+    """A regression that labels the pool itself, and labels integrated out of a model of how features arise."""
+    trained, integrated = ({measure: of_method(own[measure], method) for measure in BOTH} for method in (PPP, WHOLE))
+    sentences = []
+    if trained[ACCURACY]:
+        said = " and ".join(
+            f"gains {measure} on {_number(of_sign(found, 1))} and loses it on {_number(of_sign(found, -1))}"
+            for measure, found in trained.items()
+        )
+        sentences.append(
+            f"To remember: of {_tables(trained[ACCURACY])}, a regression that labels the whole pool itself ({NAMES[PPP]}) "
+            f"{said}."
+        )
+    if integrated[ACCURACY]:
+        right = [each for each in integrated[ACCURACY] if each.summary.setting.source in INDEPENDENT_NORMAL]
+        wrong = [each for each in integrated[ACCURACY] if each not in right]
+        sentences.append(
+            f"Integrating the pool's labels out of a class-conditional model (λ = 1) gains accuracy on "
+            f"{_number(of_sign(right, 1))} of {_tables(right)} where that model is right, and of the {len(wrong)} others gains "
+            f"it on {_number(of_sign(wrong, 1))} and loses it on {_number(of_sign(wrong, -1))}."
+        )
+    return [" ".join(sentences)] if sentences else []
 
 
 def _better_than_both(own: Families, others: Families, measure: str) -> str:
