@@ -36,7 +36,7 @@ from validation.paper.summary import (
     of,
     with_predictions,
 )
-from validation.paper.verdicts import Comparison, Judge, Verdict, all_above, all_small, compare, nearest, some_above
+from validation.paper.verdicts import MARGIN, Comparison, Judge, Verdict, all_above, all_small, compare, nearest, some_above
 
 POOR, GOOD = 75.0, 85.0
 #: Features of the two parts of H2a's settings.
@@ -163,31 +163,32 @@ def _overfitting(main: Sequence[Summary]) -> list[Hypothesis]:
 
 
 def _reinforcing(main: Sequence[Summary]) -> list[Hypothesis]:
-    held = with_predictions(main)
-    repetitions = [each.repetitions for each in held]
-    span = f", {min(repetitions)} to {max(repetitions)} a setting" if held else ""
+    measured = [each for each in main if each.has(LIKELIHOOD)]
+    held = with_predictions(measured)
+    every = "all settings of the main tables with the likelihood"
+    some = f"{len(held)} of the {len(measured)} settings of the main tables with the likelihood, whose predictions were stored"
     nearness = {
-        "accuracy": (MOVED, "by the distance of its accuracy curve from the supervised model's"),
-        "classes": (ALIKE, "by the share of rows that both predict alike"),
-        "KL": (DIVERGENCE, "by KL(supervised ‖ model) of class probabilities, in hundredths of a nat"),
+        "accuracy": (MOVED, "by the distance of its accuracy curve from the supervised model's", every, measured),
+        "classes": (ALIKE, "by the share of rows that both predict alike", some, held),
+        "KL": (DIVERGENCE, "by KL(supervised ‖ model) of class probabilities, in hundredths of a nat", some, held),
     }
     return [
         *(
             Hypothesis(
                 f"H2a ({name})",
                 f"Of all methods, selection by the likelihood (max-max) stays nearest to the supervised model: {how}.",
-                f"settings and repetitions of the main tables that have stored all three definitions{span}",
+                where,
                 nearest,
-                held,
+                settings,
                 _over(LIKELIHOOD, EP, VARIANCE, PROBABILITY),
                 measure=ALONG,
                 parts={
-                    f"{MANY} features or more": [each for each in held if each.features >= MANY],
-                    f"fewer than {MANY} features": [each for each in held if each.features < MANY],
+                    f"{MANY} features or more": [each for each in settings if each.features >= MANY],
+                    f"fewer than {MANY} features": [each for each in settings if each.features < MANY],
                 },
                 measures=measures,
             )
-            for name, (measures, how) in nearness.items()
+            for name, (measures, how, where, settings) in nearness.items()
         ),
         Hypothesis(
             "H2b",
@@ -278,7 +279,7 @@ def _of_data(source: str, summaries: Mapping[str, Summary]) -> Hypothesis | None
     others: Pairs = ()
     if source in HEAD_TO_HEAD:
         pairs, judge = ((EP, PROBABILITY), (PROBABILITY, EP)), all_small
-        expected = "PPP and the probability score are head to head"
+        expected = f"PPP and the probability score are head to head, within {MARGIN:g} point of each other,"
     elif source in AHEAD:
         best = AHEAD[source]
         pairs, judge = _over(best, *(method for method in (EP, *RIVALS) if method != best)), all_above

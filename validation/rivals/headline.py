@@ -34,14 +34,15 @@ Families = dict[str, list[Found]]
 
 def bar(summaries: Sequence[Summary]) -> str:
     """What is beyond chance, and in how many comparisons."""
-    own, others = (len(compared(summaries, baselines, ACCURACY)) for baselines in (OWN, OF_OTHERS))
+    own, others = (max(len(compared(summaries, baselines, ACCURACY)), 1) for baselines in (OWN, OF_OTHERS))
     return (
         f"Each method is compared with its own model on the labels alone: {own} comparisons of a measure, each of a method on "
         f"a table. Beyond chance is a difference whose t interval of the level {corrected(own):.3%} excludes 0: {LEVEL:.0%} "
         f"after Bonferroni's correction for {own} comparisons. Measures are corrected apart, and so are {others} comparisons "
-        "with supervised of the methods whose own model is another one. So high a level leans on the means being normal. In "
-        "brackets are the tables, from the largest difference to the smallest, with the intervals of these two at the "
-        "corrected level. Differences that passed such a bar are larger than they would be in new repetitions, on average."
+        f"with supervised of the methods whose own model is another one (level {corrected(others):.3%}). So high a level leans "
+        'on the means being normal. "None" is none beyond chance, which is not none at all. In brackets are the tables, from '
+        "the largest difference to the smallest, with the intervals of the first and of the last at the corrected level. "
+        "Differences that passed such a bar are larger than they would be in new repetitions, on average."
     )
 
 
@@ -65,23 +66,32 @@ def _to_remember(own: Families) -> list[str]:
     trained, integrated = ({measure: of_method(own[measure], method) for measure in BOTH} for method in (PPP, WHOLE))
     sentences = []
     if trained[ACCURACY]:
-        said = " and ".join(
-            f"gains {measure} on {_number(of_sign(found, 1))} and loses it on {_number(of_sign(found, -1))}"
-            for measure, found in trained.items()
-        )
         sentences.append(
-            f"To remember: of {_tables(trained[ACCURACY])}, a regression that labels the whole pool itself ({NAMES[PPP]}) "
-            f"{said}."
+            f"To remember: a regression that labels the whole pool itself ({NAMES[PPP]}) against the same on the labels alone, "
+            f"on {_tables(trained[ACCURACY])}: {_gains_and_losses(trained)}."
         )
     if integrated[ACCURACY]:
-        right = [each for each in integrated[ACCURACY] if each.summary.setting.source in INDEPENDENT_NORMAL]
-        wrong = [each for each in integrated[ACCURACY] if each not in right]
+        right, wrong = (
+            {
+                measure: [each for each in found if (each.summary.setting.source in INDEPENDENT_NORMAL) == is_right]
+                for measure, found in integrated.items()
+            }
+            for is_right in (True, False)
+        )
         sentences.append(
-            f"Integrating the pool's labels out of a class-conditional model (λ = 1) gains accuracy on "
-            f"{_number(of_sign(right, 1))} of {_tables(right)} where that model is right, and of the {len(wrong)} others gains "
-            f"it on {_number(of_sign(wrong, 1))} and loses it on {_number(of_sign(wrong, -1))}."
+            f"The pool's labels integrated out of a class-conditional model (λ = 1), against the same model without the pool: "
+            f"on {_tables(right[ACCURACY])} where that model is right, {_gains_and_losses(right)}; on the "
+            f"{len(wrong[ACCURACY])} others, {_gains_and_losses(wrong)}."
         )
     return [" ".join(sentences)] if sentences else []
+
+
+def _gains_and_losses(families: Families) -> str:
+    """Beyond chance."""
+    return " and ".join(
+        f"{measure} is higher on {_number(of_sign(found, 1))} and lower on {_number(of_sign(found, -1))}"
+        for measure, found in families.items()
+    )
 
 
 def _better_than_both(own: Families, others: Families, measure: str) -> str:
@@ -93,11 +103,12 @@ def _better_than_both(own: Families, others: Families, measure: str) -> str:
     by_method = [
         f"{NAMES[method]} ({_names([each.summary for each in found])})" for method in OWN if (found := of_method(held, method))
     ]
-    real = sum(each.summary.setting in REAL for each in held)
+    tables = {each.summary.setting: each.summary for each in held}
+    real = [each for setting, each in tables.items() if setting in REAL]
+    of_these = f", of which {len(real)} real ({_names(real)})" if real else ", none of them real"
     return (
-        f"Where unlabeled rows help by {measure}, so that a method is better than its own model and better than supervised, "
-        f"both beyond chance: {len(held)} of {len(own[measure])} comparisons, {real} of them on real tables"
-        + (f": {'; '.join(by_method)}." if by_method else ".")
+        f"A method is higher by {measure} than its own model, and than supervised too, in {len(held)} of {len(own[measure])} "
+        f"comparisons" + (f", on {_tables(list(tables))}{of_these}: {'; '.join(by_method)}." if by_method else ".")
     )
 
 
@@ -141,13 +152,12 @@ def _where_the_model_is_right(summaries: Sequence[Summary], own: Families, other
     sentences = []
     if right:
         sentences.append(
-            f"Where the class-conditional model is right but for its priors ({_names(right)}), {NAMES[WHOLE]}, has "
-            f"{_counted(own, right)} against class-conditional, and {_counted(others, right)} against supervised."
+            f"Where the class-conditional model is right but for its priors ({_names(right)}), of {NAMES[WHOLE]}, against "
+            f"class-conditional {_counted(own, right)}; against supervised {_counted(others, right)}."
         )
     if wrong:
         sentences.append(
-            f"Where its features are wrong by design ({_names(wrong)}), it has {_counted(own, wrong)} against "
-            "class-conditional."
+            f"Where its features are wrong by design ({_names(wrong)}), against class-conditional {_counted(own, wrong)}."
         )
     if real:
         means = " and ".join(
@@ -162,11 +172,10 @@ def _where_the_model_is_right(summaries: Sequence[Summary], own: Families, other
 
 def _counted(families: Families, held: Sequence[Summary]) -> str:
     """Of labels integrated out on some tables."""
-    said = []
-    for measure, found in families.items():
-        of_these = [each for each in of_method(found, WHOLE) if each.summary in held]
-        said.append(f"{_number(of_sign(of_these, 1))} and losses on {_number(of_sign(of_these, -1))} by {measure}")
-    return f"gains on {', gains on '.join(said)}"
+    of_these = {
+        measure: [each for each in of_method(found, WHOLE) if each.summary in held] for measure, found in families.items()
+    }
+    return _gains_and_losses(of_these)
 
 
 def _number(found: Sequence[Found]) -> str:
@@ -179,11 +188,20 @@ def _own_models(summaries: Sequence[Summary]) -> list[str]:
     common = [each for each in summaries if each.count(*names) >= ENOUGH]
     if not common:
         return []
-    means = ", ".join(f"{NAMES[name]} {100 * np.mean([each.mean(name, ACCURACY) for each in common]):.1f}%" for name in names)
+    means = ", ".join(f"{NAMES[name]} {_mean(common, name)}" for name in names)
     return [
         f"A gain over a poor model is little worth. Mean accuracy of the own models over {len(common)} tables that have all of "
-        f"them: {means}."
+        f"them, in brackets on how many of these it is above and below that of supervised: {means}."
     ]
+
+
+def _mean(summaries: Sequence[Summary], name: str) -> str:
+    """Over tables, and how many of them are above and below the supervised model."""
+    mean = f"{100 * np.mean([each.mean(name, ACCURACY) for each in summaries]):.1f}%"
+    if name == SUPERVISED:
+        return mean
+    signs = [np.sign(each.mean(name, ACCURACY) - each.mean(SUPERVISED, ACCURACY)) for each in summaries]
+    return f"{mean} ({signs.count(1)}, {signs.count(-1)})"
 
 
 def _sureness(summaries: Sequence[Summary], found: Sequence[Found]) -> list[str]:
@@ -201,10 +219,11 @@ def _sureness(summaries: Sequence[Summary], found: Sequence[Found]) -> list[str]
         "Calibration: by the mean probability of the predicted class minus accuracy, supervised is less sure than right on "
         f"{listed(less, POINTS)} and surer than right on {listed(more, POINTS)}, of {_tables(known)} and corrected for so "
         "many. Where a model is not sure enough, to become surer can raise its log score, whatever the pool says. "
-        f"{NAMES[REGRESSION]}, which has the same penalty and is not averaged over its posterior, has a higher log score than "
-        f"supervised, without any unlabeled row, on {listed(sharper, SCALES[LOG_SCORE])}, corrected likewise. Methods whose "
-        f"own model is supervised gain log score on {len(gaining)} ({_names(list(gaining.values())) or 'none'}): on "
-        f"{not_sure} of these supervised is less sure than right, and on {without} {NAMES[REGRESSION]} gains too."
+        f"{NAMES[REGRESSION]}, which has the same penalty but for the intercept and is not averaged over its posterior, has a "
+        f"higher log score than supervised, without any unlabeled row, on {listed(sharper, SCALES[LOG_SCORE])}, corrected "
+        "likewise. Tables on which PPP to the end, `NoGain` or `choose` has a higher log score than supervised: "
+        f"{len(gaining)} ({_names(list(gaining.values())) or 'none'}). On {not_sure} of them supervised is less sure than "
+        f"right, and on {without} {NAMES[REGRESSION]} has a higher one too."
     ]
 
 

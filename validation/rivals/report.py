@@ -39,9 +39,11 @@ minus its own model on the labels alone.
 - Tables: five populations in which the class comes first and makes {MADE_BY_CLASSES[0].features} features (normal,
   separated by 3 or by 1.5 standard deviations; one class 2.5 times as wide; multivariate t with 2 degrees of freedom;
   features that are correlated by 0.8 within a class), with 10 labels and 90 candidates; the paper's two simulations of
-  labels given features; and its data sets by its protocol (half of the rows for testing, 80% of the others unlabeled). In
-  brackets of a title: labels + candidates. Simulated tables are drawn anew in every repetition and judged on {FRESH}
-  further rows. Features are standardised over the rows that a method sees.
+  labels given features; and its data sets by its protocol (of so many rows as the setting has, drawn anew in every
+  repetition, half are for testing and 80% of the others unlabeled). Splits are drawn again until both classes are labeled. In
+  brackets of a title: labels + candidates. Simulated tables are drawn anew in every repetition, coefficients of "supplement"
+  and scales of "code" too, and judged on {FRESH} further rows. Features are standardised over labeled rows and candidates,
+  for models on the labels alone as well: these have the pool's means and scales.
 - Supervised: a logistic regression on the labels alone, coefficients Normal(0, {PRIOR_SD:g}²). PPP to the end: the same model
   after self-training by PPP (by the package's default approximation) until the pool is empty.
 - PPP with `NoGain`: a fifth of the labels is set aside to find the number of rounds; the run with so many rounds then has all
@@ -65,10 +67,11 @@ minus its own model on the labels alone.
   "coverage" how often it holds the true one: {LEVEL:.0%} or more if probabilities are right. In log scores, a probability
   below {LEAST:g} counts as {LEAST:g}.
 - Intervals are t intervals over repetitions, of differences that are paired by repetition. A comparison is made where both
-  methods have {ENOUGH} repetitions. Tables are fixed: intervals speak of further draws from these populations and of further
-  splits of these data sets, and nothing is inferred for other tables. Tables of equal size share the classes, noise and
+  methods have {ENOUGH} repetitions. Tables are fixed: intervals speak of further draws by these designs and of further splits
+  of these data sets, and nothing is inferred for other tables. Tables of equal size share the classes, noise and
   positions of their labeled rows by repetition, so that they depend on each other; Bonferroni's correction and the
-  interval of a mean over tables allow for that. A repetition in which a method refuses or fails is left out for it."""
+  interval of a mean over tables allow for that. A repetition in which a method refuses or fails is left out for it, so that it
+  is judged where it works."""
 
 
 def write(summaries: Sequence[Summary], path: Path) -> None:

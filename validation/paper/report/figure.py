@@ -139,7 +139,7 @@ def _curves(family: Family, panel: SubFigure, summary: Summary) -> None:
     difference.axhline(0, color=GREY, linewidth=1)
     limit = max(2.0, *np.abs(difference.get_ylim()))
     difference.set_ylim(-min(limit, 15), min(limit, 15))
-    accuracy.set_title(f"{summary.setting.title} (R = {summary.repetitions})", fontsize="small")
+    accuracy.set_title(f"{summary.setting.title} (R = {summary.runs(family.first)})", fontsize="small")
     accuracy.set_ylabel("%")
     difference.set(xlabel="pool labeled (%)", ylabel="points")
     panel.align_ylabels()

@@ -29,8 +29,8 @@ def winners_in_short(matched: Mapping[str, Sequence[tuple[Match, Match]]]) -> li
             by_supervised = sum(end.word == CONTRADICTS != end.among_selectors for end in ends)
             sentences.append(
                 f"Of the winners that the supplement prints, {DESIGN[name]}: {'; '.join(parts)}. In {by_supervised} of the "
-                f"last contradictions the supervised model, which has our prior, is alone above the winner: among the methods "
-                f"that select rows {_counts(among)}."
+                f"contradictions with all pseudo-labels only the supervised model, which has our prior, is above the winner: "
+                f"among the methods that select rows {_counts(among)}."
             )
     return sentences
 
@@ -109,46 +109,54 @@ def where(main: Sequence[Summary]) -> list[str]:
 def _for_practitioners(regions: Mapping[str, Sequence[Summary]]) -> str:
     """What to do, as far as the intervals carry it."""
     sentences = [_against_no_labels(regions, measure) for measure in (ALONG, FINAL)]
-    by_rival = [
-        _over_regions(rival, {name: pooled(held, EP, rival, ALONG) for name, held in regions.items()})
-        for rival in (RANDOM, PROBABILITY)
-    ]
-    return f"For practitioners: PPP is {'; '.join(sentences)}. Among ways to select, it is along the run {'; '.join(by_rival)}."
+    by_rival = {
+        measure: [
+            _over_regions(rival, {name: pooled(held, EP, rival, measure) for name, held in regions.items()})
+            for rival in (RANDOM, PROBABILITY)
+        ]
+        for measure in (ALONG, FINAL)
+    }
+    return (
+        f"For practitioners: PPP is {'; '.join(sentences)}. Among ways to select, it is along the run "
+        f"{'; '.join(by_rival[ALONG])}. With all pseudo-labels it is {'; '.join(by_rival[FINAL])}. Intervals are not "
+        "corrected, and the thresholds between the kinds of settings are ours."
+    )
 
 
 def _against_no_labels(regions: Mapping[str, Sequence[Summary]], measure: str) -> str:
     """In which regions pseudo-labels cost or gain accuracy against none."""
     gaps = {name: pooled(held, EP, SUPERVISED, measure) for name, held in regions.items()}
-    what = {-1: "less accurate than the supervised model", 0: "not to be told from it", 1: "more accurate than it"}
     said = [
-        f"{words} in {_settings([name.split(':')[0] for name, gap in gaps.items() if gap.sign == sign])}"
-        for sign, words in what.items()
-        if any(gap.sign == sign for gap in gaps.values())
+        f"{position(gap, wording.LONG[SUPERVISED])} in {_settings(name)} ({len(regions[name])})" for name, gap in gaps.items()
     ]
     when = "with all pseudo-labels" if measure == FINAL else "averaged along the run"
     return f"{when} {', '.join(said)}"
 
 
 def _over_regions(rival: str, found: Mapping[str, Interval]) -> str:
-    said = [f"{position(gap, wording.LONG[rival])} in {_settings([name.split(':')[0]])}" for name, gap in found.items()]
-    return ", ".join(said)
+    if not any(gap.sign for gap in found.values()):
+        return f"not to be told from {wording.LONG[rival]} in any"
+    return ", ".join(f"{position(gap, wording.LONG[rival])} in {_settings(name)}" for name, gap in found.items())
 
 
-def _settings(names: Sequence[str]) -> str:
-    words = {"hard": "hard settings", "between": "settings between", "easy": "easy settings"}
-    return " and ".join(words[name] for name in names)
+def _settings(name: str) -> str:
+    return {"hard": "hard settings", "between": "settings between", "easy": "easy settings"}[name.split(":")[0]]
 
 
 def informed_in_short(held: Sequence[Summary]) -> list[str]:
     """What a prior around the truth gains before any row is selected, and after."""
     if not held:
         return []
-    by_prior, by_training, advantage = (
-        pooled(held, *pair) for pair in ((SUPERVISED, GLM_SUPERVISED), (EP, SUPERVISED), (EP, GLM_PROBABILITY))
+    by_prior, by_training, advantage, of_rival = (
+        pooled(held, *pair)
+        for pair in ((SUPERVISED, GLM_SUPERVISED), (EP, SUPERVISED), (EP, GLM_SUPERVISED), (GLM_PROBABILITY, GLM_SUPERVISED))
     )
+    by_sd = {sd: [each for each in held if each.setting.prior.sd == sd] for sd in {each.setting.prior.sd for each in held}}
+    trained = [f"{bold(pooled(these, EP, SUPERVISED))} at sd {sd:g}" for sd, these in sorted(by_sd.items())]
     return [
-        f"With a prior around the truth, PPP is {position(advantage, 'the probability score without a prior')}. Before any "
-        f"pseudo-label the prior gains {bold(by_prior)}, and self-training by PPP then {bold(by_training)}."
+        f"With a prior around the truth, PPP is {position(advantage, 'the supervised model without one')}: the prior gains "
+        f"{bold(by_prior)} before any pseudo-label, and self-training by PPP then {bold(by_training)} ({', '.join(trained)}). "
+        f"Self-training by the probability score without a prior gains {bold(of_rival)}."
     ]
 
 

@@ -32,7 +32,7 @@ from validation.paper.settings import (
     WEAK,
     Prior,
 )
-from validation.paper.summary import FEWEST, FINAL, Summary
+from validation.paper.summary import ALONG, FEWEST, FINAL, ORACLE, Summary
 from validation.paper.verdicts import MARGIN, Comparison, Verdict
 from validation.study.intervals import LEVEL, Interval
 from validation.study.markdown import table
@@ -119,12 +119,27 @@ def bold(interval: Interval, form: str = "{:+.1f}") -> str:
     return f"**{text}**" if interval.sign else text
 
 
-def comparison_in_words(found: Comparison) -> str:
-    """A comparison in words."""
+def comparison_in_words(found: Comparison, *, widened: bool = False) -> str:
+    """A comparison in words, with the interval that decides a claim."""
     what = "" if found.measure == FINAL else f", {found.measure}"
     methods = f"{NAMES[found.first]} − {NAMES[found.second]}"
     signs = f" ({found.above} above, {found.below} below)" if found.settings > 1 else ""
-    return f"{methods}{what}: {bold(found.interval)}, over {count_settings(found.settings)}{signs}"
+    ends = f", {_ends(found)}" if widened else ""
+    return f"{methods}{what}: {bold(found.interval, _form(found))}{ends}, over {count_settings(found.settings)}{signs}"
+
+
+def _form(found: Comparison) -> str:
+    """Nearness differs by less than accuracies do."""
+    return "{:+.2f}" if _of_nearness(found) else "{:+.1f}"
+
+
+def _of_nearness(found: Comparison) -> bool:
+    return found.measure not in (FINAL, ALONG, ORACLE)
+
+
+def _ends(found: Comparison) -> str:
+    low, high = (_form(found).format(end) for end in (found.wide.low, found.wide.high))
+    return f"widened to [{low}, {high}]"
 
 
 def verdict_in_words(verdict: Verdict) -> str:
@@ -135,12 +150,13 @@ def verdict_in_words(verdict: Verdict) -> str:
 
 def _against(found: Comparison) -> str:
     first, second = NAMES[found.first], NAMES[found.second]
-    ends = f"widened to [{found.wide.low:+.1f}, {found.wide.high:+.1f}]"
+    if _of_nearness(found):
+        return f"{second} is nearer than {first}"
     if found.wide.high < 0:
-        return f"{first} is below {second} ({ends})"
+        return f"{first} is below {second}"
     if found.wide.low > MARGIN:
-        return f"{first} is more than {MARGIN:g} point above {second} ({ends})"
-    return f"{first} is less than {MARGIN:g} point above {second}, if at all ({ends})"
+        return f"{first} is more than {MARGIN:g} point above {second}"
+    return f"{first} is less than {MARGIN:g} point above {second}, if at all"
 
 
 def _crowded(found: Comparison) -> str:
@@ -255,8 +271,8 @@ selection and their interplay together; the column of supervised models has no s
 
 ABOUT_OTHER_VERDICTS = """\
 Whether the verdict hangs on the measure or on the approximation of PPP; in brackets, against which methods the
-claim fails. Final accuracies differ least: at the end all runs hold the same rows, with other labels. The oracle's are the
-paper's, and never below the supervised model's on the same rows. The last two columns are by the hypothesis's own measure, in
+claim fails. At the end all runs hold the same rows, with other labels. The oracle's accuracies are the paper's measure, and
+never below the supervised model's on the same rows. The last two columns are by the hypothesis's own measure, in
 bold, over the settings in which Laplace's PPP was run too."""
 
 ABOUT_ORIGINAL = f"""\
