@@ -12,6 +12,7 @@ from validation.choose.report import gain, left_for_worse, upper_bound, write
 from validation.choose.tables import draw
 from validation.paper.store import protocol as paper_protocol
 from validation.study.command import VALIDATION
+from validation.study.ratios import Ratio
 from validation.study.store import Store
 
 STORED = Store(VALIDATION / "results" / "choose", protocol)
@@ -58,8 +59,23 @@ def test_settings_that_cannot_be_left_are_shown_apart(tmp_path):
             store.add(case, number, made_up(chosen, False))
             published.add(case.setting, number, {"runs": {"ppp_ep": curve}})
     text = write(store, tmp_path / "choose.md").read_text()
-    assert "| all of these | 2 | 2 of 4 |" in text and "| 20 labels or more | 1 | 2 of 2 |" in text
+    assert "| all of these | 2 | 2 of 4 | +5.00 ± 0.00 | 1, 0 |" in text and "| 20 labels or more | 1 | 2 of 2 |" in text
     assert "| fewer than 20 labels | 1 | 0 of 2 |" in text and many.setting.title + ": 2 of 2 times" in text
+
+
+def test_a_ratio_is_proven_where_its_interval_ends_above():
+    rng = np.random.default_rng(0)
+    below = rng.normal(4, 1, size=400)
+    ratio = Ratio.of(0.7 * below + rng.normal(0, 0.1, size=400), below)
+    # paired, so that what both share is not in the interval: its half is 1.96 · 0.1/√400/4
+    assert ratio.value == pytest.approx(0.7, abs=0.01) and ratio.high - ratio.low == pytest.approx(0.0049, rel=0.15)
+    assert Ratio.of(below, below) == Ratio(1, 1, 1)
+
+
+def test_the_report_is_that_of_the_stored_results(tmp_path):
+    """Beside them the results of the study of the paper, from which it takes PPP to the end."""
+    text = write(STORED, tmp_path / "choose.md").read_text()
+    assert text == (VALIDATION / "reports" / "choose.md").read_text()
 
 
 @pytest.mark.parametrize(("source", "judging"), [("noise", 10_000), ("sonar", 208 - 80)])

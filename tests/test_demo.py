@@ -199,6 +199,13 @@ def test_the_verdict_says_plainly_whether_a_run_helps(finals, said):
     assert said in say_verdict(pool_answer(), audit_of([0.2, 0.0]), outcomes_of(finals))
 
 
+def test_the_verdict_says_which_measure_is_within_chance():
+    outcomes = outcomes_of([0.6, 0.4, 0.51, 0.49, 0.5])
+    outcomes["log_score"] = outcomes_of([0.3, 0.31, 0.29, 0.3, 0.305])["log_score"]
+    said = say_verdict(pool_answer(), audit_of([0.2, 0.0]), outcomes)
+    assert "does harm: accuracy 0 ± 3.2 points (within chance), log score −0.20 ± 0.00 nats. choose()" in said
+
+
 @pytest.mark.parametrize(
     ("regrets", "said"),
     [

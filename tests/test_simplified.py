@@ -17,7 +17,7 @@ from validation.simplified.settings import PRIOR_SD, QUICK, SETTINGS, Setting, d
 from validation.simplified.store import protocol
 from validation.simplified.summary import Summary
 from validation.simplified.verdicts import of_setting, overall, vanishing
-from validation.study.intervals import Interval
+from validation.study.intervals import LEVEL, Interval, corrected
 from validation.study.store import Store
 
 TINY = Setting("banknote", 40)
@@ -187,10 +187,21 @@ def test_verdicts_speak_of_the_settings_that_they_count():
         record["regret"][0]["difference"] = [0.0, 0.01]
     alike = Summary(TINY, records)
     assert "by final accuracy `ppp` and `ibpls` are the same in all 4" in of_setting(alike)
-    assert "in 1 of 2 settings, by 0.2000 to 0.2000 nats a round, less in 0, and in 1" in overall([gains, alike])[2]
+    lost = overall([gains, alike])[2]
+    assert "in 1 of 2 settings, by 0.2000 to 0.2000 nats a round, less in 0, and in 1" in lost
+    assert "uncorrected; after Bonferroni's correction for 2 settings they lose more in 1 and less in 0." in lost
     more = Setting(TINY.source, 80)
     [said] = vanishing([Summary(more, {number: fake(more, number) for number in range(4)}), gains])
     assert said.startswith("We cannot say") and "runs have 16 and 32 rounds, and are judged on 20 and 40 test rows" in said
+
+
+def test_gains_are_counted_after_correction_too():
+    """A gain in four repetitions is beyond 0 by itself and not after correction for 20 settings; in forty it still is."""
+    few, many = (Summary(TINY, {number: fake(TINY, number) for number in range(n)}) for n in (4, 40))
+    assert corrected(1) == pytest.approx(LEVEL) and corrected(11) == pytest.approx(1 - 0.05 / 11)
+    said = overall([few] + [many] * 19)[3]
+    assert "improves over the supervised model in 20 of 20 settings" in said
+    assert "after Bonferroni's correction for 20 settings it improves in 19 (19)" in said
 
 
 def test_signs_of_intervals():

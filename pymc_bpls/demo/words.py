@@ -132,11 +132,17 @@ def _gain(outcomes: xr.Dataset) -> str:
         if max(signs) <= 0 > min(signs)
         else "gains nothing beyond chance"
     )
+    in_points = f"accuracy {_with_error(accuracy, _POINTS, 1)} points"
+    in_nats = f"log score {_with_error(log_score, 1.0, 2)} nats"
+    if any(signs):
+        in_points, in_nats = (
+            said if sign else f"{said} (within chance)" for said, sign in zip((in_points, in_nats), signs, strict=True)
+        )
     safe = _final(outcomes, SAFE, "accuracy")
     saved = "loses nothing" if kept == n else f"changes accuracy by {_with_error(safe, _POINTS, 1)} points"
     return (
-        f"A run to the end {what}: accuracy {_with_error(accuracy, _POINTS, 1)} points, log score "
-        f"{_with_error(log_score, 1.0, 2)} nats. choose() {saved}: it keeps the supervised model in {kept} of {n} splits."
+        f"A run to the end {what}: {in_points}, {in_nats}. "
+        f"choose() {saved}: it keeps the supervised model in {kept} of {n} splits."
     )
 
 

@@ -22,7 +22,7 @@ BOUND, BETTING = "bound", "betting"
 #: The loss that each rule judges by; where a gain is to be seen, one that is bounded, whose differences scatter less.
 LOSS_OF = {BOUND: "log", BETTING: "brier"}
 LOSS_OF_POWER = "brier"
-_AT_ONCE, _ROUNDS = 5, 20
+AT_ONCE, ROUNDS = 5, 20
 #: Pipelines that compete with the supervised, logistic model.
 OF_PART = {
     SIZE: ("ppp", "class-conditional"),
@@ -42,12 +42,12 @@ def repeat(case: Case, repetition: int) -> dict[str, Any]:
         tied, free = logistic(drawn, 1e-4), logistic(drawn)
         pipelines: dict[str, Pipeline] = {
             "free": bpls.Train(rounds=0, scorer=free),
-            "ppp": bpls.Train(batch_size=_AT_ONCE, scorer=free),
+            "ppp": bpls.Train(batch_size=AT_ONCE, scorer=free),
         }
         return {BETTING: _choice(tied, pipelines, BETTING, case, repetition)}
     pls, other = logistic(drawn), class_conditional(drawn)
     pipelines = {
-        "ppp": bpls.Train("ppp", batch_size=_AT_ONCE),
+        "ppp": bpls.Train("ppp", batch_size=AT_ONCE),
         "class-conditional": bpls.Train(rounds=0, scorer=other),
         "integrated": bpls.Marginalize(1.0, scorer=other),
     }
@@ -110,7 +110,7 @@ def _of_paper(case: Case, repetition: int) -> dict[str, Any]:
         beta = pm.Normal("beta", 0, case.setting.prior.sd * scale, shape=design.shape[1])
         pm.Bernoulli("y", logit_p=design @ beta, observed=y)
     pls = bpls.BPLS(model, unlabeled=split.candidates)
-    at_once = max(1, len(split.candidates) // _ROUNDS)
+    at_once = max(1, len(split.candidates) // ROUNDS)
     pipelines = {name: bpls.Train(name, batch_size=at_once) for name in ("ppp", "probability")}
     record: dict[str, Any] = {BOUND: _choice(pls, pipelines, BOUND, case, repetition)}
     chosen = {name: each for name, each in pipelines.items() if name == record[BOUND]["chosen"]}

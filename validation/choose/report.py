@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -28,14 +27,18 @@ from validation.choose.cases import (
     SIZE,
     Case,
 )
-from validation.choose.repetition import BETTING, BOUND, LOSS_OF, LOSS_OF_POWER, OF_PART
+from validation.choose.repetition import AT_ONCE, BETTING, BOUND, LOSS_OF, LOSS_OF_POWER, OF_PART, ROUNDS
 from validation.choose.tables import FRESH
 from validation.paper.runs.repetition import FRESH as FRESH_OF_PAPER
 from validation.paper.settings import Setting
 from validation.paper.store import protocol as paper_protocol
+from validation.study.intervals import LEVEL, Interval
 from validation.study.markdown import table
+from validation.study.ratios import DRAWS, SEED, Ratio
 from validation.study.store import Record, Store
 
+#: The share of the gate's gain that the bound is required to reach.
+REQUIRED = 0.5
 Records = Mapping[Case, Mapping[int, Record]]
 
 
@@ -51,7 +54,7 @@ def write(store: Store[Case], path: Path) -> Path | None:
         "`python -m validation.choose null size paper power pooled` computes what is missing in `validation/results/choose`, "
         "and writes this. A choice is between the supervised model, logistic regression under Normal(0, 2.5), and others; "
         f"{FOLDS[SIZE]} folds if nothing else is said, alpha = {ALPHA:g}. "
-        "Differences are in points of accuracy, with ± 1.96 standard errors.",
+        f"Differences are in points of accuracy; ± is half of a {LEVEL:.0%} t interval over repetitions.",
         _size(found[SIZE] | found[POOLED]),
         _null(found[NULL]),
         _power(found[POWER]),
@@ -98,8 +101,9 @@ def _size(found: Records) -> str:
         [
             "## Harm",
             f"40 labels, a pool of 40 rows; what was chosen is judged on {FRESH:,} fresh rows, or on all other rows of data. "
-            f"The probability of leaving the supervised model for one that is worse there has to be {ALPHA:.0%} at most. Shown "
-            "are the shares of repetitions in which a rule left it, and in which it left it for a worse one, and what the "
+            f"The probability of leaving the supervised model for one that is worse there has to be {ALPHA:.0%} at most; "
+            "worse is what has a larger mean loss there, by the loss that the rule itself judged by (third column). Shown are "
+            "the shares of repetitions in which a rule left it, and in which it left it for a worse one, and what the "
             "probability of the latter is below with 95% confidence in each row (Clopper and Pearson, one-sided). "
             f"{REPETITIONS} repetitions are wanted.",
             table(["data", "other pipelines", "rule, loss", "repetitions", "left", "left for a worse one", "below"], rows),
@@ -118,13 +122,16 @@ def _null(found: Records) -> str:
         records = list(by_number.values())
         for name in records[0][BETTING]["proof"]:
             values = np.array([record[BETTING]["proof"][name] for record in records])
-            error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-            rows.append([name, f"{len(values)}", f"{values.mean():.3f} ± {1.96 * error:.3f}", f"{values.max():.2f}"])
+            found_mean = Interval.of(values)
+            mean = f"{found_mean.mean:.3f} ± {found_mean.half:.3f}"
+            rows.append([name, f"{len(values)}", mean, f"{values.max():.2f}"])
     return "\n\n".join(
         [
             "## Bets with nothing to win",
             "Labels are coins, and the supervised model says so (coefficients ~ Normal(0, 0.0001)), so that no other "
-            "model predicts better, whatever rows were seen. E-values then have means of 1 at most.",
+            "model predicts better, whatever rows were seen. E-values then have means of 1 at most. `free` is the same "
+            "regression with coefficients ~ Normal(0, 2.5), trained on the labels alone; `ppp` is its self-training by PPP, "
+            f"{AT_ONCE} rows a round, to the end of the pool.",
             table(["pipeline", "repetitions", "mean e-value", "largest"], rows),
         ]
     )
@@ -162,14 +169,23 @@ def _power(found: Records) -> str:
 def _gained(records: Sequence[Record], ways: Mapping[str, Sequence[str]]) -> str:
     """How much of the gate's gain the bound reaches, and what of the largest gain is the pool's."""
     bound, gate = (
-        np.mean([gain(record, name) for record, name in zip(records, chosen, strict=True)]) for chosen in ways.values()
+        np.array([gain(record, name) for record, name in zip(records, chosen, strict=True)]) for chosen in ways.values()
     )
+    share = Ratio.of(bound, gate)
     other, pooled = OF_PART[POWER]
     of_pool = [gain(record, pooled) - gain(record, other) for record in records]
     return (
-        f"The bound is required to reach half of the gate's gain; it reaches {bound / gate:.0%}. Always {other} gains by "
+        f"The bound is required to reach half of the gate's gain; it reaches {share.value:.0%}, with a {LEVEL:.0%} interval "
+        f"from {share.low:.0%} to {share.high:.0%} (quantiles of {DRAWS:,} bootstrap samples of the repetitions, both gains of "
+        f"a repetition together, seed {SEED}), so that half is {_proven(share)}. Always {other} gains by "
         f"another model alone; what the pool adds to that, {pooled} − {other}, is {_interval(of_pool)}."
     )
+
+
+def _proven(share: Ratio) -> str:
+    if share.low > REQUIRED:
+        return "proven"
+    return "not reached" if share.high < REQUIRED else "not proven"
 
 
 def _gate(record: Record) -> str:
@@ -197,7 +213,7 @@ def _paper(found: Records, published: Store[Setting]) -> str:
         chosen = [[gain(record, record[BOUND]["chosen"]) for record in each.values()] for each in some.values()]
         ppp = [_by_paper(case.setting, published, each) for case, each in some.items() if case.setting is not None]
         times = f"{sum(map(_left, some.values()))} of {sum(map(len, some.values()))}"
-        rows.append([name, f"{len(some)}", times, _pooled(chosen), _pooled(ppp)])
+        rows.append([name, f"{len(some)}", times, _pooled(chosen), _signs(chosen), _pooled(ppp), _signs(ppp)])
     most = max(could or found, key=lambda case: _left(found[case]))
     few = [_labels(case) for case in found if case not in could]
     return "\n\n".join(
@@ -205,8 +221,9 @@ def _paper(found: Records, published: Store[Setting]) -> str:
             "## Settings of our study of the paper",
             f"{len(found)} settings of [our study of the paper](paper.md), on its splits, {OF_PAPER} repetitions of each "
             "wanted: the choice between the supervised model and self-training by PPP and by probability to the end of the "
-            "pool, in twenty rounds or so, by the bound of the log loss; beside it PPP to the end whatever labels say, a row a "
-            "round, as that study has it in the same repetitions. Judged on fresh rows of simulations, on test rows of data.",
+            f"pool, a {ROUNDS}th of the pool a round (rounded down, one row at least), by the bound of the log loss; beside it "
+            "PPP to the end whatever labels say, a row a round, as that study has it in the same repetitions. Judged on fresh "
+            "rows of simulations, on test rows of data.",
             *(
                 [
                     f"With fewer than {FEWEST} labels there is no bound, and the supervised model is kept by rule: these "
@@ -215,7 +232,23 @@ def _paper(found: Records, published: Store[Setting]) -> str:
                 if few
                 else []
             ),
-            table(["settings", "number", "times not supervised", "choose − supervised", "PPP − supervised"], rows),
+            table(
+                [
+                    "settings",
+                    "number",
+                    "times not supervised",
+                    "choose − supervised",
+                    "settings up, down",
+                    "PPP − supervised",
+                    "settings up, down",
+                ],
+                rows,
+            ),
+            "Each difference is the mean over settings of their means over repetitions. Settings are taken as fixed, and "
+            "repetitions as independent, although those on one table share its rows: ± is half of a t interval over "
+            "repetitions with Welch's and Satterthwaite's degrees of freedom, and says nothing of other settings. Such a mean "
+            "hides what differs between settings: up and down are the numbers of settings whose own means are above and below "
+            "0, be it by chance.",
             f"The setting that was left most often is {_titled(most)}: {_left(found[most])} of {len(found[most])} times.",
         ]
     )
@@ -250,12 +283,19 @@ def _by_paper(setting: Setting, published: Store[Setting], numbers: Iterable[int
 
 def _interval(values: Sequence[float]) -> str:
     """Of repetitions, in points."""
-    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-    return f"{100 * np.mean(values):+.2f} ± {196 * error:.2f}"
+    return _points(Interval.of(np.asarray(values)))
 
 
 def _pooled(values: Sequence[Sequence[float]]) -> str:
     """The mean over settings of their means, with an interval over repetitions."""
-    variances: list[Any] = [np.var(each, ddof=1) / len(each) for each in values if len(each) > 1]
-    error = np.sqrt(np.mean(variances) / len(values)) if variances else np.nan
-    return f"{100 * np.mean([np.mean(each) for each in values]):+.2f} ± {196 * error:.2f}"
+    return _points(Interval.of_groups([np.asarray(each) for each in values], np.ones(len(values)).tolist()))
+
+
+def _points(found: Interval) -> str:
+    return f"{100 * found.mean:+.2f} ± {100 * found.half:.2f}"
+
+
+def _signs(values: Sequence[Sequence[float]]) -> str:
+    """In how many settings the mean is above 0, and below."""
+    signs = [np.sign(round(float(np.sum(each)), 9)) for each in values]  # sums of shares are 0 up to rounding
+    return f"{signs.count(1)}, {signs.count(-1)}"

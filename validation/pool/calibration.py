@@ -27,6 +27,8 @@ from pymc_bpls.montecarlo.psis import importance_draws
 from pymc_bpls.pool.posterior import find_target
 
 N_LABELED, N_POOL, FEATURES = 10, 30, 2
+ROUNDS = 3
+AT_ONCE = N_POOL // ROUNDS
 DRAWS, KEPT, BINS = 2000, 99, 10
 WAYS = ("labels integrated out", "self-training (ppp)")
 PARAMETERS = ("share", *(f"mean {label}, {feature}" for label in range(2) for feature in range(FEATURES)))
@@ -65,7 +67,7 @@ def ranks(seed: int) -> dict[str, Any]:
     exact = weighted.theta[rng.choice(len(weights), KEPT, p=weights)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", bpls.BPLSWarning)
-        run = pls.self_train("ppp", approximation="laplace", batch_size=N_POOL // 3, progressbar=False)
+        run = pls.self_train("ppp", approximation="laplace", batch_size=AT_ONCE, progressbar=False)
     end = pls.labeled.with_rows(
         run["history"]["candidate"].to_numpy(), pls.scorer.problem.codes(run["history"]["pseudo_label"].to_numpy()), 1.0
     )

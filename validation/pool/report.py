@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from validation.pool.bands import LEVEL, leave
-from validation.pool.calibration import BINS, FEATURES, KEPT, N_LABELED, N_POOL, PARAMETERS, WAYS, uniformity
+from validation.pool.calibration import AT_ONCE, BINS, FEATURES, KEPT, N_LABELED, N_POOL, PARAMETERS, ROUNDS, WAYS, uniformity
 from validation.pool.wrong_model import FEATURES as OF_IONOSPHERE
 from validation.pool.wrong_model import LABELED, MODELS
 from validation.rivals.measures import LEAST
@@ -42,8 +42,9 @@ def _calibration(ranks: dict[str, np.ndarray], k_hat: np.ndarray) -> list[str]:
         f"{len(k_hat)} data sets from a model of two classes with {FEATURES} normal features, {N_LABELED} labels and a pool of "
         f"{N_POOL}: where the true parameters rank among {KEPT} draws of each posterior (simulation-based calibration). The "
         "first posterior has the pool's labels integrated out, by importance sampling from Laplace's Gaussians (k-hat above "
-        f"0.7 in {(k_hat > 0.7).sum()} of {len(k_hat)}); the second is that with which self-training by PPP ends, all of the "
-        "pool added.",
+        f"0.7 in {(k_hat > 0.7).sum()} of {len(k_hat)}); the second is Laplace's Gaussian at the "
+        f"end of self-training by PPP, which scored by Laplace's method and added all of the pool in {ROUNDS} rounds, "
+        f"{AT_ONCE} rows a round.",
         "",
         "![ranks](pool.png)",
         "",

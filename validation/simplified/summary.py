@@ -11,7 +11,7 @@ import numpy as np
 from pymc_bpls.montecarlo.pareto import GOOD_K
 from validation.simplified.rounds import CRITERIA, FULL, SIMPLIFIED
 from validation.simplified.settings import Setting
-from validation.study.intervals import Interval
+from validation.study.intervals import LEVEL, Interval
 from validation.study.store import Record
 
 
@@ -79,13 +79,13 @@ class Summary:
         """In how many repetitions both runs end with the same test accuracy."""
         return int((self.final(FULL) == self.final(SIMPLIFIED)).sum())
 
-    def gain(self, criterion: str) -> Interval:
+    def gain(self, criterion: str, level: float = LEVEL) -> Interval:
         """Over the supervised model, with all pseudo-labels."""
-        return Interval.of(self.final(criterion) - self.supervised)
+        return Interval.of(self.final(criterion) - self.supervised, level)
 
-    def gain_along(self, criterion: str) -> Interval:
+    def gain_along(self, criterion: str, level: float = LEVEL) -> Interval:
         """Over the supervised model, averaged over the run."""
-        return Interval.of(self.along(criterion) - self.supervised)
+        return Interval.of(self.along(criterion) - self.supervised, level)
 
     def true_labels(self, criterion: str) -> Interval:
         """Percentage of pseudo-labels that are true."""
@@ -121,10 +121,11 @@ class Summary:
         """How many of them have importance weights that cannot be trusted."""
         return self.measured - sum(map(len, self._trusted))
 
-    def regret(self, of: str) -> Regret | None:
+    def regret(self, of: str, level: float = LEVEL) -> Regret | None:
         """Of one criterion's choices, or the "difference": the simplified one's minus the full one's, without maximum."""
         if not self._trusted:
             return None
         runs = [np.array([each[of] for each in run]) for run in self._trusted]
         errors = np.array([np.sqrt(np.square(run[:, 1]).sum()) / len(run) for run in runs])
-        return Regret(Interval.of(np.array([run[:, 0].mean() for run in runs])), float(np.sqrt((errors**2).sum()) / len(runs)))
+        means = np.array([run[:, 0].mean() for run in runs])
+        return Regret(Interval.of(means, level), float(np.sqrt((errors**2).sum()) / len(runs)))

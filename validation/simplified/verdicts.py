@@ -8,7 +8,7 @@ import numpy as np
 
 from validation.simplified.rounds import CRITERIA, FULL, SIMPLIFIED
 from validation.simplified.summary import Summary
-from validation.study.intervals import Interval
+from validation.study.intervals import LEVEL, Interval, corrected
 
 BETTER = {
     1: f"`{FULL}` is better than `{SIMPLIFIED}`",
@@ -74,7 +74,8 @@ def _difference(how: str, held: Sequence[Interval]) -> str:
     largest = max(held, key=lambda each: abs(float(each.mean)))
     return (
         f"{how}, `{FULL}` is better in {_signs(held, 1)} of {len(held)} settings, `{SIMPLIFIED}` in {_signs(held, -1)}, and "
-        f"in {_signs(held, 0)} they cannot be told apart. The largest mean difference is {largest.text()} points{_reach(held)}."
+        f"in {_signs(held, 0)} they cannot be told apart, at {LEVEL:.0%} each, uncorrected. The "
+        f"largest mean difference is {largest.text()} points{_reach(held)}."
     )
 
 
@@ -85,16 +86,28 @@ def _reach(held: Sequence[Interval]) -> str:
 
 
 def _regret(summaries: Sequence[Summary]) -> list[str]:
-    found = [regret for each in summaries if (regret := each.regret("difference")) is not None]
-    if not found:
+    held = _regrets(summaries, LEVEL)
+    if not held:
         return []
     shares = [float(each.differ.mean) for each in summaries]
-    held = [each.interval for each in found]
+    after = _regrets(summaries, corrected(len(held)))
     return [
         f"At the same D they choose differently in {min(shares):.0f} to {max(shares):.0f}% of rounds, by setting. "
         f"`{SIMPLIFIED}`'s choices lose more exact log PPP than `{FULL}`'s in {_signs(held, 1)} of {len(held)} settings"
-        f"{_by(held, 1)}, less in {_signs(held, -1)}{_by(held, -1)}, and in {_signs(held, 0)} they cannot be told apart."
+        f"{_by(held, 1)}, less in {_signs(held, -1)}{_by(held, -1)}, and in {_signs(held, 0)} they cannot be told apart, at "
+        f"{LEVEL:.0%} each, uncorrected; {_after_correction(len(held))} they lose more in {_signs(after, 1)} and less in "
+        f"{_signs(after, -1)}."
     ]
+
+
+def _regrets(summaries: Sequence[Summary], level: float) -> list[Interval]:
+    """What the simplified criterion's choices lose more, where it was measured."""
+    found = (each.regret("difference", level) for each in summaries)
+    return [each.interval for each in found if each is not None]
+
+
+def _after_correction(n: int) -> str:
+    return f"after Bonferroni's correction for {n} settings"
 
 
 def _by(held: Sequence[Interval], sign: int) -> str:
@@ -104,11 +117,16 @@ def _by(held: Sequence[Interval], sign: int) -> str:
 
 
 def _gain(name: str, summaries: Sequence[Summary]) -> str:
-    ends = [each.gain(name) for each in summaries]
-    along = [each.gain_along(name) for each in summaries]
+    n = len(summaries)
+    (ends, along), (ends_after, along_after) = (
+        ([each.gain(name, level) for each in summaries], [each.gain_along(name, level) for each in summaries])
+        for level in (LEVEL, corrected(n))
+    )
     return (
-        f"`{name}` improves over the supervised model in {_signs(ends, 1)} of {len(ends)} settings in the end "
-        f"({_signs(along, 1)} along the run) and is worse in {_signs(ends, -1)} ({_signs(along, -1)})."
+        f"`{name}` improves over the supervised model in {_signs(ends, 1)} of {n} settings in the end "
+        f"({_signs(along, 1)} along the run) and is worse in {_signs(ends, -1)} ({_signs(along, -1)}), at {LEVEL:.0%} each, "
+        f"uncorrected; {_after_correction(n)} it improves in {_signs(ends_after, 1)} ({_signs(along_after, 1)}) and is worse "
+        f"in {_signs(ends_after, -1)} ({_signs(along_after, -1)})."
     )
 
 

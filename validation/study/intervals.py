@@ -11,6 +11,11 @@ from scipy import stats
 LEVEL = 0.95
 
 
+def corrected(n_intervals: int) -> float:
+    """The level of each of so many intervals that all hold at once with 95% (Bonferroni)."""
+    return 1 - (1 - LEVEL) / n_intervals
+
+
 @dataclass(frozen=True)
 class Interval:
     """Means of repetitions with half the width of their t intervals, and their standard errors; of one repetition, no width."""
