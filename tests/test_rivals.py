@@ -166,7 +166,7 @@ def test_the_headline_names_gains_and_losses_beyond_chance(tmp_path):
     assert (
         "(PPP to the end) against the same on the labels alone, on 2 tables: accuracy is higher on none and lower on 1" in text
     )
-    assert "on 1 table where that model is right, accuracy is higher on 1 and lower on none" in text
+    assert "on 1 simulated table where that model is right, accuracy is higher on 1 and lower on none" in text
     assert "gains on none, losses on 1 (cars: -10.0 [-10.0, -10.0] points); by log score" in text
     assert "Where the class-conditional model is right but for its priors (separated)" in text
     write([better, worse], tmp_path / "rivals.md")

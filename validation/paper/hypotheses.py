@@ -108,8 +108,10 @@ class Hypothesis:
         return {name: self.judge(held) for name, held in self.apart.items() if held}
 
     def by(self, method: str, measure: str, *needed: str) -> Verdict | None:
-        """The verdict by another approximation of PPP and another measure, over the settings that have all that is needed."""
-        held = [each for each in self.summaries if each.has(method, *needed)]
+        """The verdict by another approximation of PPP and another measure, over settings and repetitions with all that is
+        needed.
+        """
+        held = [each.with_runs(*needed) for each in self.summaries if each.has(method, *needed)]
 
         def with_method(pairs: Pairs) -> Pairs:
             return tuple((method if first == EP else first, method if second == EP else second) for first, second in pairs)
@@ -166,7 +168,10 @@ def _reinforcing(main: Sequence[Summary]) -> list[Hypothesis]:
     measured = [each for each in main if each.has(LIKELIHOOD)]
     held = with_predictions(measured)
     every = "all settings of the main tables with the likelihood"
-    some = f"{len(held)} of the {len(measured)} settings of the main tables with the likelihood, whose predictions were stored"
+    some = (
+        f"{len(held)} of the {len(measured)} settings of the main tables with the likelihood, in the repetitions whose "
+        "predictions were stored"
+    )
     nearness = {
         "accuracy": (MOVED, "by the distance of its accuracy curve from the supervised model's", every, measured),
         "classes": (ALIKE, "by the share of rows that both predict alike", some, held),
@@ -212,7 +217,10 @@ def without_prior(summaries: Mapping[str, Summary]) -> list[Summary]:
 
 def _informed(summaries: Mapping[str, Summary]) -> list[Hypothesis]:
     truth = of(summaries, TRUTH)
-    where = "a GLM and GAMs with priors around the data-generating coefficients, shares of 0.8 and 0.9 unlabeled"
+    where = (
+        "a GLM and GAMs with priors around the data-generating coefficients, of three standard deviations each, shares of 0.8 "
+        "and 0.9 unlabeled"
+    )
     return [
         Hypothesis(
             "H3 (rivals without the prior)",

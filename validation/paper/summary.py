@@ -160,6 +160,10 @@ class Summary:
         """Whether all of these have whole runs."""
         return set(methods) <= {*self.methods, *self._baselines}
 
+    def with_runs(self, *methods: str) -> Summary:
+        """Of the repetitions in which all of these were run."""
+        return replace(self, records={n: each for n, each in self.records.items() if set(methods) <= set(each["runs"])})
+
     @property
     def _baselines(self) -> dict[str, str]:
         """Models without pseudo-labels, and a method whose run starts with them."""

@@ -36,9 +36,10 @@ def bar(summaries: Sequence[Summary]) -> str:
     """What is beyond chance, and in how many comparisons."""
     own, others = (max(len(compared(summaries, baselines, ACCURACY)), 1) for baselines in (OWN, OF_OTHERS))
     return (
-        f"Each method is compared with its own model on the labels alone: {own} comparisons of a measure, each of a method on "
-        f"a table. Beyond chance is a difference whose t interval of the level {corrected(own):.3%} excludes 0: {LEVEL:.0%} "
-        f"after Bonferroni's correction for {own} comparisons. Measures are corrected apart, and so are {others} comparisons "
+        f"Each method is compared with its own model on the labels alone (`choose` with supervised, though it may take a "
+        f"class-conditional model): {own} comparisons of a measure, each of a method on a table. Beyond chance is a difference "
+        f"whose t interval of the level {corrected(own):.3%} excludes 0: {LEVEL:.0%} after Bonferroni's "
+        f"correction for {own} comparisons. Measures are corrected apart, and so are {others} comparisons "
         f"with supervised of the methods whose own model is another one (level {corrected(others):.3%}). So high a level leans "
         'on the means being normal. "None" is none beyond chance, which is not none at all. In brackets are the tables, from '
         "the largest difference to the smallest, with the intervals of the first and of the last at the corrected level. "
@@ -67,8 +68,9 @@ def _to_remember(own: Families) -> list[str]:
     sentences = []
     if trained[ACCURACY]:
         sentences.append(
-            f"To remember: a regression that labels the whole pool itself ({NAMES[PPP]}) against the same on the labels alone, "
-            f"on {_tables(trained[ACCURACY])}: {_gains_and_losses(trained)}."
+            f"To remember, of differences beyond chance after the correction: a regression that labels the whole pool itself "
+            f"({NAMES[PPP]}) against the same on the labels alone, on {_tables(trained[ACCURACY])}: "
+            f"{_gains_and_losses(trained)}."
         )
     if integrated[ACCURACY]:
         right, wrong = (
@@ -80,7 +82,7 @@ def _to_remember(own: Families) -> list[str]:
         )
         sentences.append(
             f"The pool's labels integrated out of a class-conditional model (λ = 1), against the same model without the pool: "
-            f"on {_tables(right[ACCURACY])} where that model is right, {_gains_and_losses(right)}; on the "
+            f"on {_tables(right[ACCURACY], 'simulated ')} where that model is right, {_gains_and_losses(right)}; on the "
             f"{len(wrong[ACCURACY])} others, {_gains_and_losses(wrong)}."
         )
     return [" ".join(sentences)] if sentences else []
@@ -107,8 +109,9 @@ def _better_than_both(own: Families, others: Families, measure: str) -> str:
     real = [each for setting, each in tables.items() if setting in REAL]
     of_these = f", of which {len(real)} real ({_names(real)})" if real else ", none of them real"
     return (
-        f"A method is higher by {measure} than its own model, and than supervised too, in {len(held)} of {len(own[measure])} "
-        f"comparisons" + (f", on {_tables(list(tables))}{of_these}: {'; '.join(by_method)}." if by_method else ".")
+        f"A method is higher by {measure}, beyond chance, than its own model and than supervised too in {len(held)} of "
+        f"{len(own[measure])} comparisons"
+        + (f", on {_tables(list(tables))}{of_these}: {'; '.join(by_method)}." if by_method else ".")
     )
 
 
@@ -123,7 +126,21 @@ def _of_method(method: str, own: Families) -> str:
     so_far = "" if fewest == max(each.summary.repetitions for each in held[ACCURACY]) else f", by {fewest} repetitions or more"
     by_rule = " (on the others it keeps supervised by rule)" if method == CHOICE else ""
     where = f"{_tables(held[ACCURACY])}{by_rule}{so_far}"
-    return f"**{NAMES[method]}** against {NAMES[OWN[method]]}, on {where}: {'; '.join(said)}."
+    other_model = _of_another_model(of_sign(held[LOG_SCORE], 1)) if method == CHOICE else ""
+    return f"**{NAMES[method]}** against {NAMES[OWN[method]]}, on {where}: {'; '.join(said)}.{other_model}"
+
+
+def _of_another_model(gains: Sequence[Found]) -> str:
+    """What the class-conditional model has without the pool, on tables where the choice may have taken it."""
+    held = [each.summary for each in gains if each.summary.count(CONDITIONAL, SUPERVISED) >= ENOUGH]
+    if not held:
+        return ""
+    scale = SCALES[LOG_SCORE]
+    said = "; ".join(
+        f"on {each.setting.name} by {scale.text(each.difference(CONDITIONAL, SUPERVISED, LOG_SCORE))} {scale.unit}"
+        for each in held
+    )
+    return f" Class-conditional, which it may take, is above supervised without the pool too: {said} ({LEVEL:.0%} interval)."
 
 
 def listed(found: Sequence[Found], scale: Scale) -> str:
@@ -135,8 +152,8 @@ def listed(found: Sequence[Found], scale: Scale) -> str:
     return f"{len(found)} ({_names([each.summary for each in found])}: {sizes} {scale.unit})"
 
 
-def _tables(held: Sequence[object]) -> str:
-    return f"{len(held)} table{'' if len(held) == 1 else 's'}"
+def _tables(held: Sequence[object], kind: str = "") -> str:
+    return f"{len(held)} {kind}table{'' if len(held) == 1 else 's'}"
 
 
 def _names(summaries: Sequence[Summary]) -> str:

@@ -48,8 +48,8 @@ minus its own model on the labels alone.
   after self-training by PPP (by the package's default approximation) until the pool is empty.
 - PPP with `NoGain`: a fifth of the labels is set aside to find the number of rounds; the run with so many rounds then has all
   labels. Where a fifth of the labels is less than a row, it refuses.
-- `choose` leaves supervised only for what labeled rows prove better (bound, {FOLDS} folds): PPP to the end, {AT_ONCE} rows at
-  once, or, on tables that have the class-conditional model, its labels integrated out at λ = 1. With fewer than
+- `choose` leaves supervised only for what its bound on labeled rows calls better ({FOLDS} folds): PPP to the end, {AT_ONCE}
+  rows at once, or, on tables that have the class-conditional model, its labels integrated out at λ = 1. With fewer than
   {LABELS_OF_A_BOUND} labels there is no bound, and it keeps supervised by rule: it is run and compared on the other tables
   only.
 - Class-conditional: features are independent normals within a class, with means and scales of their own; on the labels

@@ -60,14 +60,15 @@ def in_short(
         return join_parts([position(pooled(main, EP, rival, measure), wording.LONG[rival]) for rival in rivals])
 
     sentences = [
-        f"With all pseudo-labels, PPP (by EP) is {against((SUPERVISED, RANDOM, PROBABILITY), FINAL)}. {_by_kind(main)}",
-        f"Averaged along the run, PPP is {against((SUPERVISED, RANDOM, PROBABILITY), ALONG)}.",
-        f"By the oracle's stop, the paper's measure, no method is below the supervised model, whatever it selects. PPP is "
+        f"With all pseudo-labels, PPP (by EP) is {against((SUPERVISED, RANDOM, PROBABILITY), FINAL)}. {_by_kind(main, FINAL)}",
+        f"Averaged along the run, PPP is {against((SUPERVISED, RANDOM, PROBABILITY), ALONG)}. {_by_kind(main, ALONG)}",
+        f"By the oracle's stop, which the paper reports beside the end, no method is below the supervised model, whatever it "
+        f"selects. PPP is "
         f"{against((SUPERVISED, RANDOM, PROBABILITY), ORACLE)}.",
         *_oracle([each for each in main if each.simulated]),
         *_published(main),
         *supplement.informed_in_short(with_and_without_prior),
-        f"Of the paper's claims, {_by_verdict(found)}.",
+        f"Of the paper's hypotheses and findings, {_by_verdict(found)}.",
         *_changing(found),
         *supplement.winners_in_short(matched),
     ]
@@ -104,14 +105,15 @@ def _oracle(simulated: Sequence[Summary]) -> list[str]:
     ]
 
 
-def _by_kind(main: Sequence[Summary]) -> str:
-    """In how many settings a run to the end ends above and below the supervised model, simulated ones and real data apart."""
+def _by_kind(main: Sequence[Summary], measure: str) -> str:
+    """In how many settings PPP is above and below the supervised model, simulated ones and real data apart."""
     kinds = {
         "in simulations": [each for each in main if each.simulated],
         "on real data": [each for each in main if not each.simulated],
     }
     said = "; ".join(
-        f"{name} it is {_signs(held, EP, SUPERVISED, FINAL)} of {len(held)}, on average {bold(pooled(held, EP, SUPERVISED))}"
+        f"{name} it is {_signs(held, EP, SUPERVISED, measure)} of {len(held)}, on average "
+        f"{bold(pooled(held, EP, SUPERVISED, measure))}"
         for name, held in kinds.items()
         if held
     )

@@ -10,7 +10,7 @@ from validation.paper.report.wording import Column, accuracy, bold, by_setting, 
 from validation.paper.settings import EP, GLM_PROBABILITY, GLM_SUPERVISED, PROBABILITY, RANDOM, SUPERVISED, Setting
 from validation.paper.summary import ALONG, FINAL, ORACLE, Summary, pooled
 from validation.paper.verdicts import MARGIN
-from validation.paper.winners import CONTRADICTS, DESIGNS, Match, counted, leads, printed_for
+from validation.paper.winners import DESIGNS, Match, counted, leads, printed_for
 from validation.study.intervals import Interval
 from validation.study.markdown import bullets, table
 
@@ -26,11 +26,9 @@ def winners_in_short(matched: Mapping[str, Sequence[tuple[Match, Match]]]) -> li
             parts = [f"{WHEN[each[0].measure]} {_counts([one.word for one in each])}" for each in zip(*held, strict=True)]
             ends = [end for _, end in held]
             among = [end.among_selectors for end in ends if end.among_selectors]
-            by_supervised = sum(end.word == CONTRADICTS != end.among_selectors for end in ends)
             sentences.append(
-                f"Of the winners that the supplement prints, {DESIGN[name]}: {'; '.join(parts)}. In {by_supervised} of the "
-                f"contradictions with all pseudo-labels only the supervised model, which has our prior, is above the winner: "
-                f"among the methods that select rows {_counts(among)}."
+                f"Of the winners that the supplement prints, {DESIGN[name]}: {'; '.join(parts)}. Without the supervised model, "
+                f"which has our prior, the methods that select rows have, with all pseudo-labels: {_counts(among)}."
             )
     return sentences
 
@@ -127,15 +125,23 @@ def _against_no_labels(regions: Mapping[str, Sequence[Summary]], measure: str) -
     """In which regions pseudo-labels cost or gain accuracy against none."""
     gaps = {name: pooled(held, EP, SUPERVISED, measure) for name, held in regions.items()}
     said = [
-        f"{position(gap, wording.LONG[SUPERVISED])} in {_settings(name)} ({len(regions[name])})" for name, gap in gaps.items()
+        f"{position(gap, wording.LONG[SUPERVISED])} in {_settings(name)} ({_kinds(regions[name])})"
+        for name, gap in gaps.items()
     ]
     when = "with all pseudo-labels" if measure == FINAL else "averaged along the run"
     return f"{when} {', '.join(said)}"
 
 
+def _kinds(held: Sequence[Summary]) -> str:
+    """How many settings are simulated, how many real."""
+    simulated = sum(each.simulated for each in held)
+    parts = [f"{number} {kind}" for number, kind in ((simulated, "simulated"), (len(held) - simulated, "real")) if number]
+    return ", ".join(parts)
+
+
 def _over_regions(rival: str, found: Mapping[str, Interval]) -> str:
     if not any(gap.sign for gap in found.values()):
-        return f"not to be told from {wording.LONG[rival]} in any"
+        return f"not to be told from {wording.LONG[rival]} on average of any kind"
     return ", ".join(f"{position(gap, wording.LONG[rival])} in {_settings(name)}" for name, gap in found.items())
 
 
