@@ -140,7 +140,10 @@ def _of_another_model(gains: Sequence[Found]) -> str:
         f"on {each.setting.name} by {scale.text(each.difference(CONDITIONAL, SUPERVISED, LOG_SCORE))} {scale.unit}"
         for each in held
     )
-    return f" Class-conditional, which it may take, is above supervised without the pool too: {said} ({LEVEL:.0%} interval)."
+    return (
+        " The class-conditional model, which it may take with the pool's labels integrated out, is above supervised without "
+        f"the pool too: {said} ({LEVEL:.0%} interval)."
+    )
 
 
 def listed(found: Sequence[Found], scale: Scale) -> str:

@@ -209,10 +209,11 @@ protocol: of n rows a share of {TEST_SHARE} is for testing, and of the rest a sh
 a labeled row of each class are drawn again); a run adds one pseudo-labeled row a round, with the label that the model predicts,
 until the pool is empty. Where this study departs from the paper:
 
-- The model is Bayesian throughout: a logistic regression with intercept on features standardised over the table, coefficients
-  Normal(0, {WEAK.sd:g}²) unless a prior is named. With few labels the classes are mostly separated, and the maximum of the
-  likelihood, on which the paper's criteria rest, does not exist. "Likelihood" (max-max, Theorem 3) is therefore taken at the
-  mode with the prior; `uBPLS` and `reference`, which have no prior, are run only where the labeled rows are not separated.
+- The model is Bayesian, but for `uBPLS`, `reference` and what is "by `glm`": a logistic regression with intercept on features
+  standardised over the table, coefficients Normal(0, {WEAK.sd:g}²) unless a prior is named. With few labels the classes are
+  mostly separated, and the maximum of the likelihood, on which the paper's criteria rest, does not exist. "Likelihood"
+  (max-max, Theorem 3) is therefore taken at the mode with the prior; `uBPLS` and `reference`, which have no prior, are run
+  only where the labeled rows are not separated.
 - "PPP" is the pseudo posterior predictive by expectation propagation, the most exact of the package's fast approximations;
   Laplace's, which is the paper's (Eq. 6), is beside it.
 - All methods are compared on equal terms: the accuracies are those of the models that hold 0 to m pseudo-labels. The authors'
@@ -251,7 +252,8 @@ and paired by repetition, with {LEVEL:.0%} intervals; PPP is by EP.
 - Anything else is undecided.
 
 A claim is about the mean over its settings, in which opposite signs cancel: in brackets is in how many settings the interval of
-the setting alone, which is not corrected, is above and below 0. "Widened" intervals are those that decide.
+the setting alone, which is not corrected, is above and below 0. "Widened" intervals decide where a rule names them: where one
+comparison of several settles a claim. Where all have to hold at once, the {LEVEL:.0%} ones do.
 
 H2a has three definitions of nearness. H3 has two readings: the paper compares with non-Bayesian methods, to which a
 prior's information is not available; rivals that hold the same prior isolate the selection."""
@@ -307,8 +309,9 @@ labeled rows; the original code's methods have none."""
 HOW_TO_READ = f"""\
 - Intervals are {LEVEL:.0%} t intervals over repetitions, of differences paired by repetition, in percentage
   points but for log scores; bold ones exclude 0. Printed intervals are not corrected for their number, unless they are called
-  widened: of twenty such intervals about one excludes 0 where no method differs. Verdicts and the winners' words rest on wider
-  ones, corrected within a claim or a table; nothing is corrected for the number of claims and measures.
+  widened: of twenty such intervals about one excludes 0 where no method differs. Where one comparison of several settles a
+  verdict, and for the winners' words, intervals are wider, corrected within a claim or a table; nothing is corrected for the
+  number of claims and measures.
 - Repetitions on one real table share rows, and those of a simulation one population with one vector of coefficients:
   intervals speak of splits of that table, not of new data, and of these settings, not of all that there are. Differences over
   several settings weigh each setting alike. Settings on the same rows (other priors, shares or bases) share their splits, and
