@@ -259,6 +259,29 @@ def test_a_verdict_by_another_approximation_is_on_the_settings_that_have_both():
     assert len([each for each in h1a.summaries if each.has("ppp")]) < len(h1a.summaries)
 
 
+def test_by_the_oracle_a_gain_is_what_random_selection_does_not_gain():
+    every = (EP, LIKELIHOOD, VARIANCE, PROBABILITY, RANDOM)
+    for gains, words in ((dict.fromkeys(every, 5.0), (S, S)), (dict.fromkeys(every[:-1], 5.0), (N, N))):
+        held = summaries(gains)
+        found = {each.name: each for each in hypotheses(held, [held[each.key] for each in (*TABLE_1, *TWENTY, *REAL, *GRID)])}
+        assert (found["abalone"].verdict.word, found["H2b"].by(EP, ORACLE).word) == words
+        assert found["H2b"].verdict.word == found["abalone"].by(EP, FINAL).word == N
+
+
+def test_approximations_are_judged_in_the_repetitions_that_have_both():
+    """Where Laplace's PPP was run, neither gains; in the others the one by EP does."""
+    held = summaries({})
+    for each in held.values():
+        for number in (3, 4):
+            each.records[number]["runs"] |= fake(each.setting, number, {EP: 40.0})["runs"]
+            each.records[number]["runs"].pop("ppp", None)
+    h1a, *_ = hypotheses(held, [held[each.key] for each in (*TABLE_1, *TWENTY, *REAL, *GRID)])
+    some = [each for each in h1a.summaries if each.has("ppp")]
+    assert some and {len(each.with_runs(EP, "ppp").records) for each in some} == {3}
+    assert [h1a.by(method, FINAL, EP, "ppp").word for method in (EP, "ppp")] == [N, N]
+    assert h1a.verdict.word != N
+
+
 def test_the_first_of_a_random_order_is_taken_by_chance():
     summary = Summary(CARS, {})
     rng = np.random.default_rng(0)
