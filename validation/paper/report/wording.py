@@ -256,8 +256,8 @@ the setting alone, which is not corrected, is above and below 0. "Widened" inter
 comparison of several settles a claim. Where all have to hold at once, the {LEVEL:.0%} ones do.
 
 Three of these rules were amended after results had been seen: the room below 100% and gains beyond random selection's by the
-oracle, without which some claims could not but fail; and that an easy setting, of H1b, has more labels than parameters, where as
-many were enough at first.
+oracle, without which some claims could not but fail; and that an easy setting, of H1b, has more labels than parameters, where
+as many were enough at first.
 
 H2a has three definitions of nearness. H3 has two readings: the paper compares with non-Bayesian methods, to which a
 prior's information is not available; rivals that hold the same prior isolate the selection."""
