@@ -392,11 +392,10 @@ class PseudoLabelSelector(ABC):
             and `/unconstrained` (the same in θ), `/labeled` (rows of D with their labels and weights), `/test`, `/held_out`
             (labeled rows held out), `/state` (for `resume`); attrs `stop_reason`, its code `stop_kind` ("pool", "rounds",
             "rule", "scores", "refused", "interrupted" or "failed"), `stop_rule` where one ended it, `verdict` and the settings.
-            `run.to_netcdf(path)` writes all of it, `save(run, path)` too and never half of it; `xarray.open_datatree(path)`
-            reads it. With `replicates`, `/replicates/1`, … are runs, and `/mixture` has mean and covariance of the mixture of
-            their posteriors beside the supervised one, with Monte Carlo errors. `read_index` gives the user's index of
-            `/history`, `/labeled`, `/test` and `/held_out`; frames are of Datasets, as
-            `run["history"].to_dataset().to_dataframe()`.
+            `save(run, path)` writes all of it, never half of it, and `xarray.open_datatree(path)` reads it. With
+            `replicates`, `/replicates/1`, … are runs, and `/mixture` has mean and covariance of the mixture of their
+            posteriors beside the supervised one, with Monte Carlo errors. `read_index` gives the user's index of `/history`,
+            `/labeled`, `/test` and `/held_out`; frames are of Datasets, as `run["history"].to_dataset().to_dataframe()`.
 
         See Also
         --------

@@ -1,5 +1,6 @@
 """Pools that are read by partitions: the same scores as in memory, whatever the partitions and whoever scores them."""
 
+import errno
 import pickle
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
+import zarr
 from elsewhere import Elsewhere
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,7 +27,8 @@ from pytensor.graph.op import Op
 from pytensor.link.jax.dispatch import jax_funcify
 
 import pymc_bpls as bpls
-from pymc_bpls.lazy import part_scorer, scoring
+from pymc_bpls.compute.files import write_whole
+from pymc_bpls.lazy import part_scorer, scoring, stores
 from pymc_bpls.lazy.containers import read_partitions
 from pymc_bpls.lazy.row_graph import containers_of
 from pymc_bpls.lazy.statistics import Histogram
@@ -287,6 +290,25 @@ def test_a_store_is_gone_on_with_after_ctrl_c(lazy, in_memory, tmp_path, monkeyp
     assert [path.name for path in tmp_path.iterdir()] == [store]
     with pytest.raises(bpls.CriterionError, match="exists"):
         lazy.score("probability", to=tmp_path / store, **QUIET)
+
+
+@pytest.mark.parametrize(("store", "fails_at"), [("scores.zarr", "open_group"), ("scores.parquet", "_whole.json")])
+def test_a_full_disk_at_the_end_of_a_store_costs_no_partition(lazy, tmp_path, monkeypatch, store, fails_at):
+    def full(*arguments, **_):
+        if fails_at == "open_group" or arguments[0].name == fails_at:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write_whole(*arguments)
+
+    def never(*_):
+        raise AssertionError("it was scored before")
+
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="No space|disk is full") as caught:
+        patched.setattr(*((zarr, "open_group", full) if fails_at == "open_group" else (stores, "write_whole", full)))
+        lazy.score("probability", to=tmp_path / store, **QUIET)
+    assert caught.value.errno == errno.ENOSPC and not (tmp_path / store).exists()
+    monkeypatch.setattr(scoring, "score_part", never)
+    assert lazy.score("probability", to=tmp_path / store, **QUIET).sizes["candidate"] == M
+    assert [path.name for path in tmp_path.iterdir()] == [store]
 
 
 @pytest.mark.parametrize(

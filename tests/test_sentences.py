@@ -42,11 +42,6 @@ def test_empty_texts_are_no_class():
     assert bpls.encode_labels(["a", None, "b"])[1].tolist() == ["a", "b"]
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r'There is no folder ".*nowhere" to write "scores.nc" to'):
-        bpls.save(xr.Dataset({"score": ("candidate", [0.25])}), tmp_path / "nowhere" / "scores.nc")
-
-
 def test_rows_that_a_dim_names_keep_its_name(tmp_path):
     names = [f"p{i}" for i in range(60)]
     pls = declared(lambda: x * pm.Normal("b", 0, 2), coords={"patient": names}, dims="patient")

@@ -6,18 +6,18 @@ looks whole is whole. The same call goes on with what the folder holds after Ctr
 
 from __future__ import annotations
 
+import io
 import json
-import os
 import pickle
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import numpy as np
 
+from pymc_bpls.compute.files import refusal, write_whole
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.lazy.parts import Part
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _ROWS_OF_CHUNK = 2**20
-_ABOUT = "_about.json"
+#: Of a folder what its partitions share, and of a store of parquet its lengths and attrs.
+_ABOUT, _WHOLE = "_about.json", "_whole.json"
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,11 @@ class Store:
             raise CriterionError(
                 f'"{self.folder}" holds scores by other labels, settings or partitions. Remove it, or name another store.'
             )
-        self.folder.mkdir(parents=True, exist_ok=True)
-        said.write_text(json.dumps(about))
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise refusal(self.path, error) from error
+        write_whole(said, json.dumps(about).encode())
 
     def _reply(self, number: int) -> Path:
         return self.folder / f"_part-{number:06d}.reply"
@@ -71,22 +75,24 @@ class Store:
 
     def write(self, part: Part, scores: np.ndarray, codes: np.ndarray) -> None:
         """The scores (n,) and pseudo-labels (n,) of a partition."""
+        held = io.BytesIO()
         if self.kind == "parquet":
-            _whole(self._scores(part.number), lambda path: self._write_parquet(path, part, scores, codes))
+            self._write_parquet(held, part, scores, codes)
         else:
-            _whole(self._scores(part.number), lambda path: _write_arrays(path, score=scores, pseudo_label=codes))
+            np.savez(held, score=scores, pseudo_label=codes)
+        write_whole(self._scores(part.number), held.getbuffer())
 
-    def _write_parquet(self, path: Path, part: Part, scores: np.ndarray, codes: np.ndarray) -> None:
+    def _write_parquet(self, file: io.BytesIO, part: Part, scores: np.ndarray, codes: np.ndarray) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         labels = pa.array(self.names.tolist()).take(pa.array(codes))
         candidates = self.first_candidate + part.first + np.arange(part.n)
-        pq.write_table(pa.table({"candidate": candidates, "score": scores, "pseudo_label": labels}), path)
+        pq.write_table(pa.table({"candidate": candidates, "score": scores, "pseudo_label": labels}), file)
 
     def keep(self, number: int, reply: Any) -> None:
         """What a partition came to, last: with it the partition is done."""
-        _whole(self._reply(number), lambda path: path.write_bytes(pickle.dumps(reply)))
+        write_whole(self._reply(number), pickle.dumps(reply))
 
     def done(self, numbers: Sequence[int]) -> Iterator[Any]:
         """What the partitions came to that are done."""
@@ -95,15 +101,26 @@ class Store:
                 yield pickle.loads(self._reply(number).read_bytes())
 
     def finish(self, lengths: Sequence[int], attrs: Mapping[str, Any]) -> None:
-        """The folder as the store, now that all partitions are there."""
-        for number in range(len(lengths)):
-            self._reply(number).unlink()
-        (self.folder / _ABOUT).write_text(json.dumps({"lengths": [int(length) for length in lengths], "attrs": _plain(attrs)}))
+        """The folder as the store, now that all partitions are there; what they came to is kept until the store is.
+
+        Raises
+        ------
+        OSError
+            The store cannot be written. The folder is as it was, and the same call goes on from there.
+        """
         if self.kind == "parquet":
+            about = {"lengths": [int(length) for length in lengths], "attrs": _plain(attrs)}
+            write_whole(self.folder / _WHOLE, json.dumps(about).encode())
             self.folder.rename(self.path)
+            for leftover in (self.path / _ABOUT, *self.path.glob("_part-*.reply")):
+                leftover.unlink()
             return
         whole = self.folder / "whole"
-        self._write_zarr(whole, lengths, attrs)
+        try:
+            self._write_zarr(whole, lengths, attrs)
+        except OSError as error:
+            shutil.rmtree(whole, ignore_errors=True)
+            raise refusal(self.path, error) from error
         whole.rename(self.path)
         shutil.rmtree(self.folder)
 
@@ -145,24 +162,9 @@ def find_store(to: Any, names: np.ndarray, first_candidate: int) -> Store:
     return Store(path.absolute(), kind, names, first_candidate)
 
 
-def _whole(path: Path, write: Callable[[Path], Any]) -> None:
-    """A file that is there when it is whole: a second worker that does the same writes the same."""
-    beside = path.with_name(f"_{uuid4().hex}")
-    try:
-        write(beside)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
 def _plain(attrs: Mapping[str, Any]) -> dict[str, Any]:
     """As JSON holds it."""
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in attrs.items()}
-
-
-def _write_arrays(path: Path, **arrays: Any) -> None:
-    with path.open("wb") as file:
-        np.savez(file, **arrays)
 
 
 def _in_chunks(
@@ -200,7 +202,7 @@ def _open_parquet(path: Path, names: np.ndarray) -> xr.Dataset:
     import dask.dataframe as dd
     import xarray as xr
 
-    about = json.loads((path / _ABOUT).read_text())
+    about = json.loads((path / _WHOLE).read_text())
     files = [str(path / f"part-{number:06d}.parquet") for number in range(len(about["lengths"]))]
     frame = dd.from_map(_read_column_pair, files, meta=_read_column_pair(files[0]).iloc[:0])
     columns = {

@@ -7,9 +7,7 @@ is held as the texts or numbers that it shows, beside a note of what it takes to
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +16,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from pymc_bpls.compute.files import write_whole
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.text.literals import can_be_kept, kept, read, write
 
@@ -261,7 +260,8 @@ def _are_numbers(values: Any) -> bool:
 def save(result: xr.Dataset | xr.DataArray | xr.DataTree, path: str | Path) -> None:
     """Write a result to a netCDF file, the whole of it or nothing.
 
-    `to_netcdf` empties an older file of the name before it writes; this puts the new file in its place once it is there.
+    `to_netcdf` empties an older file of the name before it writes, and HDF5 may end the process where the disk is full. This
+    makes the file in memory, writes it beside the older one, and puts it in its place once the disk has it.
 
     Parameters
     ----------
@@ -273,6 +273,9 @@ def save(result: xr.Dataset | xr.DataArray | xr.DataTree, path: str | Path) -> N
     ------
     CriterionError
         It is none of these; what it holds and could be saved is named.
+    OSError
+        The file cannot be written: the disk is full, the folder is missing or read-only, or `path` names a folder. `errno`
+        says which. The result is still in memory, and an older file is as it was.
 
     Examples
     --------
@@ -284,17 +287,13 @@ def save(result: xr.Dataset | xr.DataArray | xr.DataTree, path: str | Path) -> N
     """
     if not isinstance(result, xr.DataTree | xr.Dataset | xr.DataArray):
         raise CriterionError(_say_parts(result))
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f'There is no folder "{path.parent}" to write "{path.name}" to. Make it, or give another path.')
+    if not isinstance(path, str | Path):
+        raise CriterionError(f"path= must be a text or a Path; got a {type(path).__name__}. Name the file to write.")
     if isinstance(result, xr.DataTree):
         result = as_tree({node.path: node.to_dataset(inherit=False) for node in result.subtree})
     elif isinstance(result, xr.Dataset):
         result = storable(result)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
-        written = Path(folder) / path.name
-        result.to_netcdf(written, engine="h5netcdf")
-        os.replace(written, path)
+    write_whole(path, result.to_netcdf(engine="h5netcdf"))
 
 
 def _say_parts(result: Any) -> str:
