@@ -33,7 +33,7 @@ def test_a_full_disk_is_an_error_that_leaves_the_older_file_and_the_run(small, r
     for write_it in (lambda: bpls.save(run, path), lambda: audit.to_netcdf(path)):
         path.write_bytes(b"older file")
         no_file_longer_than(size)
-        with pytest.raises(OSError, match="cannot be written: the file would be too large. Give a path") as caught:
+        with pytest.raises(OSError, match=r"cannot be written: the file would be too large\. Give a path") as caught:
             write_it()
         no_file_longer_than(resource.RLIM_INFINITY)
         assert caught.value.errno == errno.EFBIG

@@ -302,7 +302,7 @@ def test_a_full_disk_at_the_end_of_a_store_costs_no_partition(lazy, tmp_path, mo
     def never(*_):
         raise AssertionError("it was scored before")
 
-    with monkeypatch.context() as patched, pytest.raises(OSError, match="No space|disk is full") as caught:
+    with monkeypatch.context() as patched, pytest.raises(OSError, match=r"No space|disk is full") as caught:
         patched.setattr(*((zarr, "open_group", full) if fails_at == "open_group" else (stores, "write_whole", full)))
         lazy.score("probability", to=tmp_path / store, **QUIET)
     assert caught.value.errno == errno.ENOSPC and not (tmp_path / store).exists()

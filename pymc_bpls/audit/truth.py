@@ -22,6 +22,7 @@ from pymc_bpls.rules.label_rules import LabelRule, Options
 from pymc_bpls.rules.ranking import TIED
 from pymc_bpls.selftraining.resuming import label_rule_again
 from pymc_bpls.text.attributes import strings
+from pymc_bpls.text.incomplete import as_it_was_left
 
 _COMPARED, _TOLD_APART = 300, 2.0
 #: The share of candidates that may be outliers, and how many times the span of the others the scale is at most.
@@ -201,7 +202,8 @@ def read_exact(exact: Any, problem: Problem, options: Options) -> tuple[Truth, n
     if isinstance(exact, xr.DataTree) and "log_predictive" in exact:
         exact = exact.to_dataset()
     if isinstance(exact, xr.DataTree):
-        return from_tree(exact, problem, options.candidates)
+        with as_it_was_left("exact=", "exact"):
+            return from_tree(exact, problem, options.candidates)
     if isinstance(exact, xr.Dataset):
         return from_dataset(exact, problem, options.candidates)
     if options.weigh is not None:

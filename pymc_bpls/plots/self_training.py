@@ -25,7 +25,8 @@ from pymc_bpls.plots.panels import (
     tidy,
     unit_of,
 )
-from pymc_bpls.selftraining.saved_run import RunTables, is_run, read_tables
+from pymc_bpls.selftraining.run_tables import RunTables, read_tables
+from pymc_bpls.selftraining.saved_run import is_run
 
 _BAND, _MARGIN = 0.2, 0.03
 _SIZE = (3.8, 2.7)
@@ -47,8 +48,8 @@ def plot_self_training(run: xr.DataTree, *, axes: Any = None) -> np.ndarray:
     numpy.ndarray of matplotlib Axes
         Accuracy on the test rows, with the supervised model's as a dashed line and a band of ± 1 standard error of the paired
         difference from it; the log score of the test rows, and of rows that a stop rule held out; scores of the chosen rows;
-        their gaps to the best other candidate, and with `labels="all"` the approximation's own error of such a gap, by class
-        sums, within which it is a tie; pseudo-labels of each class, with dotted lines where the labeled rows' shares
+        their gaps to the best candidate that was left, and with `labels="all"` the approximation's own error of such a gap, by
+        class sums, within which it is a tie; pseudo-labels of each class, with dotted lines where the labeled rows' shares
         would have led. Axes of scores, which have no error bar, span a tenth of a nat at least, and that of log scores reaches
         from a guess to 0. Panels for which the run has nothing (no test rows, no pseudo-labels) are left out.
 
@@ -56,6 +57,8 @@ def plot_self_training(run: xr.DataTree, *, axes: Any = None) -> np.ndarray:
     ------
     ValueError
         `axes` are not as many as the panels.
+    CriterionError
+        `run` is no run, or is not as `self_train` left it.
 
     See Also
     --------
@@ -151,7 +154,7 @@ def _gaps(panel: Axes, run: RunTables) -> None:
         panel.fill_between(x, 0, error, step="mid", color=GREY, alpha=_BAND, linewidth=0, label="tied within its own error")
         legend_above(panel, 1)
     panel.axhline(0, color=GREY, linewidth=1)
-    _not_enlarged(panel, criterion, lowest=min(0.0, gap[np.isfinite(gap)].min()))
+    _not_enlarged(panel, criterion, lowest=0.0)
     panel.set_ylabel(f"gap to the next best row\n({unit_of(criterion)})")
 
 

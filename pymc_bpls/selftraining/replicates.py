@@ -29,6 +29,7 @@ from pymc_bpls.selftraining.ending import Ending
 from pymc_bpls.selftraining.invented import kullback_leibler
 from pymc_bpls.selftraining.run import Run
 from pymc_bpls.selftraining.saved_run import REPLICATES
+from pymc_bpls.text.incomplete import as_it_was_left
 
 #: The group that tells the mixture of the replicates' posteriors.
 MIXTURE = "mixture"
@@ -95,9 +96,16 @@ def gather(trees: Sequence[xr.DataTree], mixture: xr.Dataset | None) -> xr.DataT
 
 
 def replicates_of(run: xr.DataTree) -> list[xr.DataTree]:
-    """The replicates of a tree in their order."""
-    held = run.children[REPLICATES].children
-    return [held[name] for name in sorted(held, key=int)]
+    """The replicates of a tree in their order, as many as its attrs say.
+
+    Raises
+    ------
+    CriterionError
+        Some are lost.
+    """
+    with as_it_was_left("run=", "self_train"):
+        held = run.children[REPLICATES].children
+        return [held[str(number)] for number in range(1, int(run.attrs["replicates"]) + 1)]
 
 
 def mixture_of(runs: Sequence[Run], parameters: Sequence[str]) -> xr.Dataset | None:

@@ -62,23 +62,22 @@ class Run:
 
     def go(self, tell: Callable[[int], None]) -> Ending:
         """Rounds until there is a reason to stop, which is returned; `tell` hears how many pseudo-labels were added."""
-        done = 0
+        began = self.n_rounds
         try:
             with for_matrices_of(self._size()):
                 self._refit()
-            while (ending := self._ending(done)) is None:
+            while (ending := self._ending(began)) is None:
                 with for_matrices_of(self._size()):
                     added = self._round()
                     if not added:
                         return Ending("scores", "no candidate has a finite score")
-                    done += 1
                     self._refit()
                 tell(added)
             return ending
         except BPLSError as error:
             if not self.history.models or (isinstance(error, CriterionError) and not self.history.steps):
                 raise
-            return Ending("refused", f"round {done + 1} was refused: {error}")
+            return Ending("refused", f"round {self.n_rounds + 1} was refused: {error}")
         except KeyboardInterrupt:
             if not self.history.models:
                 raise
@@ -86,7 +85,7 @@ class Run:
         except Exception as error:  # of the user's own rule, weight or formula: what was done is not lost
             if not self.history.steps:
                 raise
-            reason = f"round {done + 1} failed with {type(error).__name__}: {error}"
+            reason = f"round {self.n_rounds + 1} failed with {type(error).__name__}: {error}"
             warn(f"The run ended early: {reason}. What was done until then is returned.")
             return Ending("failed", reason)
 
@@ -127,12 +126,17 @@ class Run:
         """Of a candidate, as results number the rows."""
         return candidate
 
-    def _ending(self, done: int) -> Ending | None:
-        """Whether to stop after so many rounds."""
+    @property
+    def n_rounds(self) -> int:
+        """How many rounds are done, those before it was resumed included."""
+        return self.history.steps[-1]["round"] if self.history.steps else 0
+
+    def _ending(self, began: int) -> Ending | None:
+        """Whether to stop now, in a run that was begun or resumed after so many rounds."""
         if not self.n_left:
             return Ending("pool", "the pool is empty")
-        if self.plan.rounds is not None and done >= self.plan.rounds:
-            return Ending("rounds", rounds_done(self.plan.rounds))
+        if self.plan.rounds is not None and self.n_rounds - began >= self.plan.rounds:
+            return Ending("rounds", rounds_done(self.n_rounds))
         found = first_reason(self.plan.stop, self._seen_by_rules()) if self.plan.stop else None
         return None if found is None else Ending("rule", *found)
 
@@ -193,8 +197,9 @@ class Run:
         scores, warm = self.select(self.scorer, self.settings, self.fit, self.candidates, self.warm)
         pairs, values = rank_pairs(scores["score"], scores.chosen)
         chosen = self._choose(pairs)
+        gaps = self._gaps(pairs, values, chosen)
         pairs = self._with_drawn(pairs, chosen)
-        steps, labeled = self._steps(scores, pairs, values, chosen)
+        steps, labeled = self._steps(scores, pairs, values, chosen, gaps)
         left = np.delete(self.candidates, pairs[chosen, 0])
         settings = self.settings.from_here(scores.attrs.get("approximation", self.settings.approximation))
         history, state = self.history.with_steps(steps), self.settings.rng.bit_generator.state
@@ -217,24 +222,22 @@ class Run:
         return drawn
 
     def _steps(
-        self, scores: Scores, pairs: np.ndarray, values: np.ndarray, chosen: list[int]
+        self, scores: Scores, pairs: np.ndarray, values: np.ndarray, chosen: list[int], gaps: list[float]
     ) -> tuple[list[dict[str, Any]], Labeled]:
         """The entries of the chosen places of the ranking, and D with their rows."""
-        number = self.history.steps[-1]["round"] + 1 if self.history.steps else 1
         error, by = own_error(scores), scores.attrs.get("approximation")
         steps, labeled = [], self.labeled
-        for place in chosen:
+        for place, gap in zip(chosen, gaps, strict=True):
             candidate, code = pairs[place]
             score = float(values[place])
-            others = values[pairs[:, 0] != candidate]
             labeled = labeled.with_rows(self.candidates[[candidate]], np.array([code]), self.plan.weight(score))
             steps.append(
                 {
                     "candidate": self._position_of(int(self.candidates[candidate])),
                     "code": int(code),
                     "score": score,
-                    "gap": float(score - others.max()) if len(others) else np.nan,
-                    "round": number,
+                    "gap": gap,
+                    "round": self.n_rounds + 1,
                     "n_labeled": len(labeled),
                     **({} if error is None else {"own_error": error}),
                     **_decided_by(scores, int(candidate), int(code)),
@@ -242,6 +245,16 @@ class Run:
                 }
             )
         return steps, labeled
+
+    def _gaps(self, pairs: np.ndarray, values: np.ndarray, chosen: list[int]) -> list[float]:
+        """How far each chosen pair is ahead of the best row that is left, with its own class where classes have shares.
+
+        Rows of one batch are chosen together, so that none of them is another's rival. NaN where no rival is left.
+        """
+        left = ~np.isin(pairs[:, 0], pairs[chosen, 0])
+        rivals = (left if self.plan.balance is None else left & (pairs[:, 1] == pairs[place, 1]) for place in chosen)
+        best = [values[some].max(initial=-np.inf) if some.any() else np.nan for some in rivals]
+        return np.maximum(values[chosen] - best, 0.0).tolist()  # ties to rounding may be a rounding error behind
 
     def _choose(self, pairs: np.ndarray) -> list[int]:
         """Places in the ranking of the pairs to add, no row twice."""

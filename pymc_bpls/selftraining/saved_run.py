@@ -17,8 +17,7 @@ Files without `version` have neither `stop_kind` nor `rule`, and are read as wel
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
@@ -26,7 +25,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_bpls.approximations.gaussians.gaussian import Gaussian, Sites
-from pymc_bpls.errors import BPLSError, CriterionError
+from pymc_bpls.errors import CriterionError
 from pymc_bpls.model.data.index import RowNames, read_index
 from pymc_bpls.model.data.storing import as_tree
 from pymc_bpls.model.data.table import Labeled
@@ -38,11 +37,11 @@ from pymc_bpls.selftraining.held_out import HeldOut
 from pymc_bpls.selftraining.history import History
 from pymc_bpls.selftraining.other_table import PARTS, say_other
 from pymc_bpls.selftraining.verdict import say_verdict
-from pymc_bpls.text.attributes import strings
+from pymc_bpls.text.incomplete import as_it_was_left
 
 #: Of the layout; 1 added itself, `stop_kind`, `stop_rule` and `rule`; 2 the index of `/test` and `/held_out`, and notes that
-#: say of which kind an index is. `table_parts` came later, and a file may lack it.
-VERSION = 2
+#: say of which kind an index is; 3 gaps of batches to the best row that is left. `table_parts` came between the last two.
+VERSION = 3
 #: The group that holds the replicates of a run whose labels are drawn.
 REPLICATES = "replicates"
 #: What a run keeps in place of a function that cannot be kept.
@@ -174,33 +173,9 @@ class SavedRun:
         return self.labeled.first(len(self.labeled) - self.n_added + n_added)
 
 
-@dataclass(frozen=True)
-class RunTables:
-    """A run as a figure or a summary shows it, which needs no model.
-
-    `labels` are those of the labeled rows that the run started from, `classes` those of the model in its order; `theta` is the
-    last mode, of `parameters`. Of a set `rule` and `members` are the names.
-    """
-
-    criterion: str
-    approximation: str
-    verdict: str
-    stop_reason: str
-    history: xr.Dataset
-    curve: xr.Dataset
-    labels: np.ndarray
-    classes: np.ndarray
-    n_test: int
-    n_held_out: int
-    theta: np.ndarray
-    parameters: tuple[str, ...]
-    rule: str | None
-    members: tuple[str, ...]
-
-
 def is_run(value: Any) -> TypeGuard[xr.DataTree]:
-    """Whether it is what `self_train` returned."""
-    return isinstance(value, xr.DataTree) and {"history", "curve"} <= set(value.children)
+    """Whether it is what `self_train` returned, or what is left of it."""
+    return isinstance(value, xr.DataTree) and not {"history", "state"}.isdisjoint(value.children)
 
 
 def write_run(run: SavedRun, problem: Problem, parameters: Parameters) -> xr.DataTree:
@@ -239,42 +214,22 @@ def read_run(run: xr.DataTree, problem: Problem) -> SavedRun:
     CriterionError
         It is a run of another table or model, of a later layout, or not as `self_train` left it.
     """
-    if getattr(run, "attrs", {}).get("table") != problem.fingerprint:
-        raise CriterionError(say_other(run, problem))
-    if REPLICATES in run:
-        raise CriterionError(
-            f'run= holds replicates, each with its own pseudo-labels. Give one of them, as run["{REPLICATES}/1"].'
-        )
-    if not is_run(run):
-        raise CriterionError(
-            "run= holds no pseudo-labels to go on from: exact, sample and marginalize add none. Give what self_train or resume "
-            "returned."
-        )
-    with _as_it_was_left():
+    with as_it_was_left("run=", "self_train"):
+        table = run.attrs["table"] if is_run(run) else getattr(run, "attrs", {}).get("table")
+        if table != problem.fingerprint:
+            raise CriterionError(say_other(run, problem))
+        if REPLICATES in run:
+            raise CriterionError(
+                f'run= holds replicates, each with its own pseudo-labels. Give one of them, as run["{REPLICATES}/1"].'
+            )
+        if not is_run(run):
+            raise CriterionError(
+                "run= holds no pseudo-labels to go on from: exact, sample and marginalize add none. Give what self_train or "
+                "resume returned."
+            )
         if int(run.attrs.get("version", 0)) > VERSION:
             raise CriterionError("run= was written by a later version of this package. Read it with that one.")
         return _read(run, problem)
-
-
-def read_tables(run: xr.DataTree) -> RunTables:
-    """What figures and summaries show of a run."""
-    history, labels = run["history"].to_dataset(), run["labeled"]["label"].to_numpy()
-    return RunTables(
-        criterion=str(run.attrs["criterion"]),
-        approximation=str(run.attrs["approximation"]),
-        verdict=str(run.attrs["verdict"]),
-        stop_reason=str(run.attrs["stop_reason"]),
-        history=history,
-        curve=run["curve"].to_dataset(),
-        labels=labels[: len(labels) - history.sizes["step"]],
-        classes=_read_classes(labels, strings(run["labeled"].attrs.get("classes", []))),
-        n_test=run["test"].sizes["row"] if "test" in run else 0,
-        n_held_out=run["held_out"].sizes["row"] if "held_out" in run else 0,
-        theta=run["unconstrained"]["mode"].to_numpy(),
-        parameters=tuple(run["unconstrained"]["parameter"].to_numpy().tolist()),
-        rule=str(run.attrs["rule"]) if "rule" in run.attrs else None,
-        members=tuple(run["members"]["member"].to_numpy().tolist()) if "members" in run else (),
-    )
 
 
 def history_dataset(history: History, problem: Problem) -> xr.Dataset:
@@ -352,15 +307,6 @@ def _labeled_dataset(labeled: Labeled, problem: Problem) -> xr.Dataset:
     )
 
 
-def _read_classes(labels: np.ndarray, texts: list[str]) -> np.ndarray:
-    """The classes in the order of `texts`, which name them all, or else those that occur, sorted; text where none occurs."""
-    occurring = np.unique(labels)
-    named = {str(name): name for name in occurring}
-    if not named.keys() <= set(texts):
-        return occurring
-    return np.array([named.get(text, text) for text in texts], dtype=object)
-
-
 def _rows_dataset(rows: HeldOut, problem: Problem) -> xr.Dataset:
     coords = rows.names_in(problem).coords("row")
     return xr.Dataset({"label": ("row", problem.classes.names[rows.codes])}, coords={"row": rows.positions, **coords})
@@ -392,19 +338,6 @@ def _warm_dataset(warm: Warm) -> xr.Dataset:
 
 def _json(random_state: Mapping[str, Any]) -> str:
     return json.dumps(random_state, default=lambda array: array.tolist())
-
-
-@contextmanager
-def _as_it_was_left() -> Iterator[None]:
-    """Say so where a run lacks what every run has, or holds what none does."""
-    try:
-        yield
-    except BPLSError:
-        raise
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise CriterionError(
-            f"run= is not as self_train left it ({type(error).__name__}: {error}). Give what it returned, or all of its file."
-        ) from error
 
 
 def _read(run: xr.DataTree, problem: Problem) -> SavedRun:
@@ -501,7 +434,7 @@ def generator_at(random_state: Mapping[str, Any]) -> np.random.Generator:
     CriterionError
         It is none of NumPy's, or the state is none of its own.
     """
-    with _as_it_was_left():
+    with as_it_was_left("run=", "self_train"):
         name = random_state["bit_generator"]
         if not hasattr(np.random, name):
             raise CriterionError(f"The run drew random numbers by {name}, which is none of NumPy's. Give random_seed= again.")

@@ -32,7 +32,8 @@ from pymc_bpls.rules.label_rules import LabelRule
 from pymc_bpls.scoring.criteria import Criterion
 from pymc_bpls.scoring.scorer import fit_on, settled
 from pymc_bpls.scoring.settings import find_settings
-from pymc_bpls.selftraining.saved_run import RunTables, read_run, read_tables
+from pymc_bpls.selftraining.run_tables import RunTables, read_tables
+from pymc_bpls.selftraining.saved_run import read_run
 from pymc_bpls.selftraining.stop_rules import Stop
 from pymc_bpls.sklearn.folds import LabeledKFold, encode, read_labels, splits
 from pymc_bpls.text.numbers import plus_minus

@@ -9,7 +9,8 @@ from typing import Any
 import xarray as xr
 
 from pymc_bpls.errors import CriterionError
-from pymc_bpls.selftraining.saved_run import is_run, read_tables
+from pymc_bpls.selftraining.run_tables import read_tables
+from pymc_bpls.selftraining.saved_run import is_run
 from pymc_bpls.summaries.accepted import is_acceptance, summarise_acceptance
 from pymc_bpls.summaries.compared import is_comparison, summarise_comparison
 from pymc_bpls.summaries.exact import is_exact, summarise_exact
@@ -17,17 +18,18 @@ from pymc_bpls.summaries.pooled import is_pooled, summarise_pooled
 from pymc_bpls.summaries.replicates import are_replicates, summarise_replicates
 from pymc_bpls.summaries.run import summarise_run
 from pymc_bpls.summaries.scores import are_scores, summarise_scores
+from pymc_bpls.text.incomplete import as_it_was_left
 from pymc_bpls.text.summary import Summary
 
-#: How each kind of result is known, and what is said of it.
-_KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any], Summary]], ...] = (
-    (is_run, lambda run: summarise_run(read_tables(run))),
-    (are_replicates, summarise_replicates),
-    (are_scores, summarise_scores),
-    (is_exact, summarise_exact),
-    (is_pooled, summarise_pooled),
-    (is_comparison, summarise_comparison),
-    (is_acceptance, summarise_acceptance),
+#: How each kind of result is known, what is said of it, and what made it.
+_KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any], Summary], str], ...] = (
+    (is_run, lambda run: summarise_run(read_tables(run)), "self_train"),
+    (are_replicates, summarise_replicates, "self_train"),
+    (are_scores, summarise_scores, "score"),
+    (is_exact, summarise_exact, "exact"),
+    (is_pooled, summarise_pooled, "marginalize"),
+    (is_comparison, summarise_comparison, "compare"),
+    (is_acceptance, summarise_acceptance, "accept"),
 )
 
 
@@ -49,7 +51,7 @@ def summary(result: xr.Dataset | xr.DataTree) -> Summary:
     Raises
     ------
     CriterionError
-        It is none of these.
+        It is none of these, or has lost a part.
 
     See Also
     --------
@@ -76,9 +78,10 @@ def summary(result: xr.Dataset | xr.DataTree) -> Summary:
     Pseudo-labels: 2 of class 1 (100%; labeled rows 67%).
     Choices were ahead of the next best row by 0.0021 (median).
     """
-    for is_of_kind, summarise in _KINDS:
+    for is_of_kind, summarise, by in _KINDS:
         if is_of_kind(result):
-            return _with_choice(summarise(result), result.attrs.get("choice_verdict"))
+            with as_it_was_left("result=", by):
+                return _with_choice(summarise(result), result.attrs.get("choice_verdict"))
     raise CriterionError(
         f"A {type(result).__name__} is no result that can be summarised. Give what self_train, score, exact, "
         "marginalize, compare or accept returned."

@@ -14,6 +14,7 @@ from pymc_bpls.model.problem import Problem
 from pymc_bpls.scoring.settings import LAPLACE
 from pymc_bpls.selftraining.replicates import replicates_of
 from pymc_bpls.selftraining.saved_run import REPLICATES, is_run, read_run
+from pymc_bpls.text.incomplete import as_it_was_left
 
 #: The group of a sample that holds its draws of θ, and the one that holds D.
 THETA, ROWS = "unconstrained_posterior", "labeled"
@@ -83,7 +84,8 @@ def read_trained(result: Any, problem: Problem) -> Trained:
     if is_run(result) or (isinstance(result, xr.DataTree) and REPLICATES in result):
         return _of_run(result, problem)
     if _holds(result, THETA) and _holds(result, ROWS):
-        return _of_sample(group(result, THETA), group(result, ROWS), problem)
+        with as_it_was_left("result=", "sample"):
+            return _of_sample(group(result, THETA), group(result, ROWS), problem)
     if _holds(result, "exact"):
         raise CriterionError(
             "result= holds exact values, and their draws are no posterior where the likelihood counts twice. "
