@@ -124,6 +124,34 @@ def test_a_stop_rule_sees_the_history_and_gives_the_reason(small, test_rows):
     assert run["history"].sizes["step"] == 2
 
 
+def test_the_gap_of_a_batch_is_the_distance_to_the_best_row_that_is_left(small):
+    best = np.sort(small.score("probability")["score"])[::-1]
+    run = small.self_train("probability", rounds=2, batch_size=3, progressbar=False)
+    np.testing.assert_allclose(run["history"]["gap"][:3], best[:3] - best[3], atol=1e-12)
+    assert (run["history"]["gap"] >= 0).all()
+
+
+def test_the_gap_of_a_class_that_is_due_is_to_the_best_row_of_that_class(small):
+    scores = small.score("probability", labels="all")["score"].to_numpy()
+    run = small.self_train("probability", labels="all", class_balance={0: 1, 1: 0}, rounds=1, progressbar=False)
+    best = np.sort(scores[:, 0])[::-1]
+    np.testing.assert_allclose(run["history"]["gap"], best[0] - best[1], atol=1e-12)
+
+
+def test_rounds_are_counted_from_the_run_s_start(small):
+    run = small.self_train("probability", rounds=3, batch_size=2, progressbar=False)
+    again = small.resume(run, rounds=1, progressbar=False)
+    assert again.attrs["stop_reason"] == "4 rounds are done"
+    assert 'Ended after 4 rounds of "probability" (laplace): 4 rounds are done.' in str(bpls.summary(again))
+
+    def fails(history):
+        raise RuntimeError("my own")
+
+    with pytest.warns(bpls.BPLSWarning, match="ended early"):
+        assert small.resume(run, stop=fails, progressbar=False).attrs["stop_reason"].startswith("round 4 failed with Runtime")
+    assert small.resume(run, rounds=0, progressbar=False).attrs["stop_reason"] == "3 rounds are done"
+
+
 def test_the_gap_is_the_distance_to_the_best_other_candidate(whole, small):
     best = np.sort(small.score("probability")["score"][:M])[::-1]
     np.testing.assert_allclose(whole["history"]["gap"][0], best[0] - best[1], atol=1e-12)

@@ -23,7 +23,7 @@ from pymc_bpls.plots.panels import (
     tidy,
     unit_of,
 )
-from pymc_bpls.scoring.results import own_error
+from pymc_bpls.scoring.results import own_error, source_of_error
 
 
 def plot_scores(scores: xr.Dataset | Mapping[str, xr.Dataset], *, top: int = 15, axes: Any = None) -> np.ndarray:
@@ -41,8 +41,8 @@ def plot_scores(scores: xr.Dataset | Mapping[str, xr.Dataset], *, top: int = 15,
     Returns
     -------
     numpy.ndarray of matplotlib Axes, shape (1 or 2,)
-        Scores have no error bar, so that their axis spans a tenth of a nat at least. Where there are class sums, the band says
-        how far the first scores' differences are off themselves.
+        Scores have no error bar, so that their axis spans a tenth of a nat at least. The band holds what is known
+        to be tied with the first scores' best, by class sums or by draws. That is not the whole error, which `audit` measures.
 
     See Also
     --------
@@ -69,7 +69,8 @@ def plot_scores(scores: xr.Dataset | Mapping[str, xr.Dataset], *, top: int = 15,
         )
     error = own_error(first)
     if error is not None:
-        grid[0].axvspan(-error, 0, color=GREY, alpha=0.15, linewidth=0, label=f"tied within the error of {next(iter(several))}")
+        by = source_of_error(str(first.attrs.get("criterion")), str(first.attrs.get("approximation")))
+        grid[0].axvspan(-error, 0, color=GREY, alpha=0.15, linewidth=0, label=f"known ties of {next(iter(several))}, by {by}")
     names, labels = read_index(first), first["pseudo_label"].to_numpy()
     if unit_of(str(first.attrs.get("criterion"))) in ("nats", "probability"):
         low, high = grid[0].get_xlim()

@@ -25,6 +25,7 @@ from pymc_bpls.plots.panels import (
     tidy,
     unit_of,
 )
+from pymc_bpls.scoring.results import source_of_error
 from pymc_bpls.selftraining.run_tables import RunTables, read_tables
 from pymc_bpls.selftraining.saved_run import is_run
 
@@ -48,10 +49,11 @@ def plot_self_training(run: xr.DataTree, *, axes: Any = None) -> np.ndarray:
     numpy.ndarray of matplotlib Axes
         Accuracy on the test rows, with the supervised model's as a dashed line and a band of ± 1 standard error of the paired
         difference from it; the log score of the test rows, and of rows that a stop rule held out; scores of the chosen rows;
-        their gaps to the best candidate that was left, and with `labels="all"` the approximation's own error of such a gap, by
-        class sums, within which it is a tie; pseudo-labels of each class, with dotted lines where the labeled rows' shares
-        would have led. Axes of scores, which have no error bar, span a tenth of a nat at least, and that of log scores reaches
-        from a guess to 0. Panels for which the run has nothing (no test rows, no pseudo-labels) are left out.
+        their gaps to the best candidate that was left, and where class sums or draws tell it, the error of such a gap, within
+        which it is a tie (beyond it only `audit_along` can tell); pseudo-labels of each class, with dotted lines where the
+        labeled rows' shares would have led. Axes of scores, which have no error bar, span a tenth of a nat at least, and that
+        of log scores reaches from a guess to 0. Panels for which the run has nothing (no test rows, no pseudo-labels) are left
+        out.
 
     Raises
     ------
@@ -150,8 +152,8 @@ def _gaps(panel: Axes, run: RunTables) -> None:
     panel.vlines(x, 0, gap, color=VERMILION, linewidth=1.2)
     panel.plot(x, gap, "o", color=VERMILION, markersize=3.5)
     if "own_error" in history:
-        error = history["own_error"].to_numpy()
-        panel.fill_between(x, 0, error, step="mid", color=GREY, alpha=_BAND, linewidth=0, label="tied within its own error")
+        error, by = history["own_error"].to_numpy(), source_of_error(criterion, run.approximation)
+        panel.fill_between(x, 0, error, step="mid", color=GREY, alpha=_BAND, linewidth=0, label=f"known ties, by {by}")
         legend_above(panel, 1)
     panel.axhline(0, color=GREY, linewidth=1)
     _not_enlarged(panel, criterion, lowest=0.0)

@@ -379,7 +379,7 @@ def _read_members(run: xr.DataTree) -> RunMembers | None:
 
 def _read_history(run: xr.DataTree, problem: Problem) -> History:
     steps, curve = run["history"].to_dataset(), run["curve"].to_dataset()
-    names = [name for name in (*_STEP, "own_error", *_OF_SOME_RUNS) if name in steps]
+    names = [*(name for name in _STEP if name != "code"), *(n for n in ("own_error", *_OF_SOME_RUNS) if n in steps)]
     columns = {name: steps[name].to_numpy().tolist() for name in names}
     columns["code"] = problem.codes(steps["pseudo_label"].to_numpy()).tolist()
     entries = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]

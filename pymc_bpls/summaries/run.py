@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from pymc_bpls.scoring.criteria import LAPLACE
+from pymc_bpls.scoring.results import source_of_error
 from pymc_bpls.selftraining.run_tables import RunTables
-from pymc_bpls.summaries.words import CLEAR_LEAD, count_classes, numbers, say_set
+from pymc_bpls.summaries.words import count_classes, numbers, say_set
 from pymc_bpls.text.summary import Summary
 
 
@@ -39,18 +40,15 @@ def summarise_run(run: RunTables) -> Summary:
 
 
 def _say_leads(run: RunTables) -> list[str]:
-    """How far choices were ahead of the next best row, and how many are, or may be, ties within the scores' own error."""
-    history = run.history
-    gap = history["gap"].to_numpy()
+    """How far choices were ahead of the next best row, how many are known to be ties, and what measures the rest."""
+    gap = run.history["gap"].to_numpy()
     known = np.isfinite(gap)
     if not known.any():
         return []
-    lead = f"Choices were ahead of the next best row by {numbers(np.array([np.median(gap[known])]))[0]} (median)"
-    if "own_error" in history:
-        tied = int((gap[known] < history["own_error"].to_numpy()[known]).sum())
-        lead += f"; {tied} of {known.sum()} by less than the error of a difference, which makes them ties"
-    if run.criterion not in LAPLACE or ("own_error" in history and run.approximation == "laplace"):
-        return [f"{lead}."]
-    close = int((gap[known] < CLEAR_LEAD).sum())
-    also = f"{close} of {known.sum()} choices were less than {CLEAR_LEAD} ahead, a fixed rule where no error is known"
-    return [f"{lead}.", *([f"{also}: audit_along measures how far scores are off."] if close else [])]
+    said = f"Choices were ahead of the next best row by {numbers(np.array([np.median(gap[known])]))[0]} (median)"
+    error = run.history["own_error"].to_numpy() if "own_error" in run.history else np.zeros(len(gap))
+    tied = int((gap[known] < error[known]).sum())
+    source = source_of_error(run.criterion, run.approximation)
+    ties = f"; {tied} of {known.sum()} are ties: they were ahead by less than the error of a difference by {source}"
+    also = " Only audit_along measures how far scores are off." if run.criterion in LAPLACE else ""
+    return [f"{said}{ties if tied else ''}.{also}"]

@@ -10,8 +10,8 @@ import xarray as xr
 
 from pymc_bpls.model.data.index import read_index
 from pymc_bpls.scoring.criteria import LAPLACE
-from pymc_bpls.scoring.results import own_error
-from pymc_bpls.summaries.words import CLEAR_LEAD, count_classes, numbers, say_set
+from pymc_bpls.scoring.results import own_error, source_of_error
+from pymc_bpls.summaries.words import count_classes, numbers, say_set
 from pymc_bpls.text.summary import Summary
 
 _SHOWN = 8
@@ -54,21 +54,18 @@ def summarise_scores(scores: xr.Dataset) -> Summary:
 
 
 def _say_ties(scores: xr.Dataset, values: np.ndarray) -> list[str]:
-    """How many candidates are tied with the best one within the approximation's own error, as far as that is known."""
+    """How many candidates are known to be tied with the best one, or its lead. No lead is called safe: class sums prove little,
+    and the error of draws leaves out that of the approximation.
+    """
     error, finite, attrs = own_error(scores), np.sort(values[np.isfinite(values)]), scores.attrs
-    if len(finite) < 2:
+    if len(finite) < 2 or (error is None and attrs["criterion"] not in LAPLACE):
         return []
-    lead = finite[-1] - finite[-2]
-    by_sums = attrs["approximation"] == "laplace" and attrs["criterion"] in LAPLACE
-    if error is not None:
-        tied = int((finite[-1] - finite < error).sum())
-        by = f"the error of a difference by {'class sums' if by_sums else 'its draws'} ({error:.2g})"
-        if tied > 1:
-            return [f"The best {tied} are tied: they are nearer to each other than {by}."]
-        if by_sums or attrs["criterion"] not in LAPLACE or lead >= CLEAR_LEAD:
-            return [f"The best is ahead by more than {by}."]
-    if attrs["criterion"] not in LAPLACE or lead >= CLEAR_LEAD:
-        return []
-    sums = by_sums and "log_ppp" in scores and "rule" not in attrs
-    ways = 'labels="all" estimates that from class sums, and audit measures it' if sums else "audit measures that"
-    return [f"The best is {numbers(np.array([lead]))[0]} ahead, which may be less than scores are off: {ways}."]
+    source = source_of_error(attrs["criterion"], attrs["approximation"])
+    tied = 0 if error is None else int((finite[-1] - finite < error).sum())
+    if tied > 1:
+        return [
+            f"The best {tied} are tied: they are nearer to each other than the error of a difference by {source} ({error:.2g})."
+        ]
+    lead = numbers(np.array([finite[-1] - finite[-2]]))[0]
+    known = "" if error is None else f", and by {source} alone a difference is off by {error:.2g}"
+    return [f"The best is {lead} ahead{known}. Only audit measures how far scores are off."]

@@ -10,9 +10,6 @@ import numpy as np
 from pymc_bpls.text.attributes import strings
 from pymc_bpls.text.numbers import percent
 
-#: In nats: rarely is log PPP off by as much between the best candidates.
-CLEAR_LEAD = 0.1
-
 
 def say_set(rule: str | None, members: Any) -> list[str]:
     """The rule and the members of a set."""
@@ -38,4 +35,4 @@ def numbers(values: np.ndarray) -> list[str]:
 def say_trust(attrs: Mapping[Any, Any]) -> str:
     """Whether what was sampled is to be trusted, or why not."""
     reasons = strings(attrs.get("reasons", []))
-    return f"Not to be trusted: {'; '.join(reasons)}." if reasons else "Nothing speaks against trusting it."
+    return f"Not to be trusted: {'; '.join(reasons)}." if reasons else "No diagnostic speaks against it."
