@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from pymc_bpls.scoring.criteria import Criterion, FitCriterion, FittedView
     from pymc_bpls.selftraining.stop_rules import EvidenceDrop, MaxRounds, NoGain, StopRule, Threshold
     from pymc_bpls.summaries.summary import summary
+    from pymc_bpls.text.versions import show_versions
 
 #: Where each public name is defined.
 _NAMES = {
@@ -79,6 +80,7 @@ _NAMES = {
     "scoring.criteria": ("Criterion", "FitCriterion", "FittedView"),
     "selftraining.stop_rules": ("EvidenceDrop", "MaxRounds", "NoGain", "StopRule", "Threshold"),
     "summaries.summary": ("summary",),
+    "text.versions": ("show_versions",),
     "plots.agreement": ("plot_agreement",),
     "plots.audit": ("plot_audit",),
     "plots.choice": ("plot_choice",),
@@ -139,6 +141,7 @@ __all__ = [
     "prior_set",
     "read_index",
     "save",
+    "show_versions",
     "simulate",
     "summary",
 ]

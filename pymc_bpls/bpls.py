@@ -39,6 +39,7 @@ from pymc_bpls.scoring.one_model import ModelScorer
 from pymc_bpls.selector import PseudoLabelSelector
 from pymc_bpls.selftraining.planning import read_test
 from pymc_bpls.summaries.problem import summarise_problem
+from pymc_bpls.text.provenance import made_with
 from pymc_bpls.text.summary import Summary
 from pymc_bpls.trained.result import read_trained
 from pymc_bpls.trained.sample import Sampling, sample_final
@@ -315,6 +316,7 @@ class BPLS(PseudoLabelSelector):
         """
         check(random_seed=random_seed)
         options = {**({} if nuts_sampler is None else {"nuts_sampler": nuts_sampler}), **sample_kwargs}
+        made = made_with(random_seed, method=method, draws=draws, tune=tune, chains=chains, **options)
         sampling, rng = Sampling(method, draws, tune, chains, options), np.random.default_rng(random_seed)
         if self._lazy is not None and result is not None:
             raise CriterionError(
@@ -323,7 +325,7 @@ class BPLS(PseudoLabelSelector):
             )
         trained = read_trained(result, self._problem)
         with working("sample of the final model", progressbar):
-            return sample_final(self._scorer, trained, sampling, rng)
+            return sample_final(self._scorer, trained, sampling, rng, made)
 
     def information(self, *, executor: Executor | None = None, progressbar: bool = True) -> Information:
         """Whether the candidates, without their labels, can tell this model anything, and how much.
@@ -467,8 +469,10 @@ class BPLS(PseudoLabelSelector):
                 "another BPLS; the best by a score are unlike the labeled rows, so that the bound would not hold for them."
             )
         self._needs_candidates()
+        made = made_with(random_seed)
         with working("labels to accept", progressbar):
-            return accept(self._scorer, alpha, by, per_class=per_class, rng=np.random.default_rng(random_seed))
+            found = accept(self._scorer, alpha, by, per_class=per_class, rng=np.random.default_rng(random_seed))
+        return found.assign_attrs(made)
 
     def marginalize(
         self,
@@ -565,14 +569,17 @@ class BPLS(PseudoLabelSelector):
                 f'approximation="{approximation}" needs all rows at once, and the pool is lazy. Use "laplace", which sums over '
                 "its rows."
             )
-        seed = int(np.random.default_rng(random_seed).integers(2**31))
-        options: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "random_seed": seed}
+        options: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains}
         if nuts_sampler is not None:
             options["nuts_sampler"] = nuts_sampler
+        made = made_with(random_seed, method=approximation, **options)
+        options["random_seed"] = int(np.random.default_rng(random_seed).integers(2**31))
         with working("labels integrated out", progressbar):
             scorer, test_set = read_test(test, self._scorer)
             assert isinstance(scorer, ModelScorer)
-            return marginalize(scorer, weight, approximation, test_set, options, summed)
+            tree = marginalize(scorer, weight, approximation, test_set, options, summed)
+        tree.attrs.update(made)
+        return tree
 
 
 def _find_model(model: Any) -> pm.Model:

@@ -20,7 +20,7 @@ from pymc_bpls.audit.forms import AUDITED, read_forms
 from pymc_bpls.audit.make import audit_pool
 from pymc_bpls.audit.report import Audit
 from pymc_bpls.audit.track import read_track
-from pymc_bpls.audit.truth import candidate_of
+from pymc_bpls.audit.truth import candidate_of, sampler_of
 from pymc_bpls.choosing.choice import Choice
 from pymc_bpls.choosing.choose import Trial, make_choice
 from pymc_bpls.choosing.pipelines import Train, beside, read_pipelines
@@ -46,6 +46,7 @@ from pymc_bpls.scoring.settings import find_settings, read_name
 from pymc_bpls.selftraining.planning import read_test
 from pymc_bpls.selftraining.resuming import Again
 from pymc_bpls.selftraining.stop_rules import Stop
+from pymc_bpls.text.provenance import made_with
 from pymc_bpls.text.summary import Summary
 from pymc_bpls.trained.labels import label_table
 from pymc_bpls.trained.probabilities import class_probabilities, most_probable
@@ -305,6 +306,7 @@ class PseudoLabelSelector(ABC):
         if top is not None:
             check(top=top)
         criterion, approximation, expansion = read_name(criterion, approximation, expansion)
+        made = made_with(random_seed)
         asked = replace(find_settings(criterion, approximation, expansion, labels, random_seed), told=True)
         scorer = self._scorer.with_factor(candidate)
         settings = settled(scorer, asked, self._problem.labeled)
@@ -314,10 +316,10 @@ class PseudoLabelSelector(ABC):
             if self._lazy is None:
                 scores, fit = scores_of_candidates(scorer, settings, chunk_bytes=chunk_bytes, executor=executor)
             else:
-                scores, fit = scores_of_pool(self._lazy, scorer, settings, top=top, to=to, executor=executor)
+                scores, fit = scores_of_pool(self._lazy, scorer, settings, made, top=top, to=to, executor=executor)
             modes = self._look_for_modes(other_modes, lambda: fit)
         told = {"criterion": settings.criterion.name, "expansion": expansion, "labels": settings.rule.name}
-        return scores.assign_attrs(**told, candidate=candidate, other_modes=modes)
+        return scores.assign_attrs(**told, candidate=candidate, other_modes=modes, **made)
 
     def self_train(
         self,
@@ -421,11 +423,12 @@ class PseudoLabelSelector(ABC):
         if choose is not None and choose is not False:
             pipelines = beside(Train(criterion, other_modes=other_modes, **how), choose)
             return self.choose(pipelines, **final, progressbar=progressbar).noted
+        made = made_with(random_seed)
         begun = begin(self._trainee, criterion, **how, **final)
         self._warn_of_strangers(begun.candidates)
         with working("self-training", progressbar):
             modes = self._look_for_modes(other_modes, lambda: fit_on(self._scorer, begun.settings, self._problem.labeled))
-        return begun.noting(other_modes=modes).go(progressbar)
+        return begun.noting(other_modes=modes, **made).go(progressbar)
 
     def resume(
         self,
@@ -495,8 +498,10 @@ class PseudoLabelSelector(ABC):
         ('MaxRounds: 5 rounds are done', 5)
         """
         check(random_seed=random_seed, executor=executor)
-        again = Again(criterion, labels, pseudo_weight, rounds, stop, test)
-        return resume(self._trainee, run, again, executor, random_seed).go(progressbar)
+        again, made = Again(criterion, labels, pseudo_weight, rounds, stop, test), made_with(random_seed)
+        if random_seed is None:
+            del made["random_seed"]  # that of the start goes on
+        return resume(self._trainee, run, again, executor, random_seed).noting(**made).go(progressbar)
 
     def exact(
         self,
@@ -576,13 +581,15 @@ class PseudoLabelSelector(ABC):
            https://doi.org/10.1016/j.jmp.2017.09.005
         """
         check(random_seed=random_seed, candidate=candidate, executor=executor)
+        size: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "nuts_sampler": nuts_sampler}
+        made = made_with(random_seed, method=method, **size, **sample_kwargs)
         chosen, scorer = find_exact(criterion), self._scorer.with_factor(candidate).with_executor(executor)
         rng = np.random.default_rng(random_seed)
         by = find_method(method, draws, tune, chains, nuts_sampler, absolute, rng, **sample_kwargs)
         self._needs_candidates()
         with working(f"exact {chosen.name}", progressbar):
             tree = exact_pool(scorer, chosen, find_rule(labels), by, rng)
-        tree.attrs["candidate"] = candidate
+        tree.attrs.update(candidate=candidate, **made)
         return warn_if_unreliable(tree)
 
     def audit(
@@ -647,9 +654,12 @@ class PseudoLabelSelector(ABC):
             raise CriterionError(f"exact= is given, and so is {', '.join(exact_kwargs)}=. Leave one of them out.")
         check(top=top, random_seed=random_seed, candidate=candidate)
         self._needs_candidates()
+        made = made_with(random_seed, **({"method": "nuts"} | exact_kwargs)) | sampler_of(exact)
         scorer = self._scorer.with_factor(candidate_of(exact, candidate))
         with working("audit", progressbar):
-            return audit_pool(scorer, forms, exact, labels, top, np.random.default_rng(random_seed), exact_kwargs)
+            audit = audit_pool(scorer, forms, exact, labels, top, np.random.default_rng(random_seed), exact_kwargs)
+        audit.tree.attrs.update(made)
+        return audit
 
     def audit_along(
         self,
@@ -705,11 +715,14 @@ class PseudoLabelSelector(ABC):
         """
         forms = read_forms(criteria)
         check(every=every, random_seed=random_seed)
-        rng = np.random.default_rng(random_seed)
-        by = find_method(method, draws, tune, chains, nuts_sampler, self._by_level, rng)
+        size: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "nuts_sampler": nuts_sampler}
+        made, rng = made_with(random_seed, method=method, **size), np.random.default_rng(random_seed)
+        by = find_method(method, absolute=self._by_level, rng=rng, **size)
         seed = int(rng.integers(2**31))
         track = read_track(run, self._scorer, labels, seed)
-        return audit_track(track, forms, by, every, seed, progressbar)
+        along = audit_track(track, forms, by, every, seed, progressbar)
+        along.tree.attrs.update(made)
+        return along
 
     def choose(
         self,
@@ -811,11 +824,13 @@ class PseudoLabelSelector(ABC):
         _, test_set = read_test(test, self._scorer)
         never = np.empty(0, dtype=int) if test_set is None else test_set.in_table(self._problem)
         self._warn_of_strangers(np.setdiff1d(self._problem.table.candidates, never))
-        told = {"test": test, "progressbar": progressbar}
+        told, made = {"test": test, "progressbar": progressbar}, made_with(random_seed)
         with working(f"choosing among {len(named) + 1} pipelines", progressbar, folds * repeats) as tell:
-            return make_choice(
+            choice = make_choice(
                 self, named, trial, never=never, random_seed=random_seed, executor=executor, told=told, tell=tell
             )
+        choice.losses.attrs.update(made)
+        return choice
 
     @property
     def problem(self) -> Problem:

@@ -70,7 +70,9 @@ def test_a_file_without_a_version_goes_on_as_one_run(small, old, settings):
 
 def test_a_file_without_a_version_is_the_run_that_is_written_today(small, old, settings):
     today = small.self_train(**settings, rounds=3, **QUIET)
-    assert {*today.attrs} - {*old.attrs} == {"version", "stop_kind", "candidate", "other_modes", "table_parts"}
+    assert {*today.attrs} - {*old.attrs} == {
+        *("version", "versions", "random_seed", "stop_kind", "candidate", "other_modes", "table_parts")
+    }
     assert {*today.children} == {*old.children}
     again = write_run(read_run(old, small.scorer.problem), small.scorer.problem, small.scorer.problem.density.parameters)
     for group in old.children:

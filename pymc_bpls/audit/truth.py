@@ -191,6 +191,13 @@ def candidate_of(exact: Any, candidate: str) -> str:
     return str(exact.attrs.get("candidate", candidate)) if isinstance(exact, xr.DataTree) else candidate
 
 
+def sampler_of(exact: Any) -> dict[str, str]:
+    """As attrs, what made the exact values that are given: the sampler of a run of `exact`, where it says one."""
+    if exact is None:
+        return {}
+    return {"sampler": str(exact.attrs.get("sampler", GIVEN)) if isinstance(exact, xr.DataTree) else GIVEN}
+
+
 def read_exact(exact: Any, problem: Problem, options: Options) -> tuple[Truth, np.ndarray]:
     """Exact values as a user gives them, and their classes, which are those of `options` where `exact` does not say.
 

@@ -31,6 +31,7 @@ from pymc_bpls.selftraining.planning import read_plan
 from pymc_bpls.selftraining.replicates import check_drawing
 from pymc_bpls.selftraining.run import Run
 from pymc_bpls.text.progress import stage
+from pymc_bpls.text.provenance import made_with
 
 _MEASURES = ("accuracy", "log_score")
 _MOST = 2**31
@@ -128,6 +129,7 @@ def compare(
     """
     check(random_seed=random_seed, rounds=rounds, batch_size=batch_size, executor=executor)
     pls.needs_rows_in_memory()
+    made = made_with(random_seed)
     forms = read_forms(criteria, AUTO)
     rng = np.random.default_rng(random_seed)
     scorer, problem = pls.scorer, pls.scorer.problem
@@ -150,7 +152,7 @@ def compare(
     if isinstance(splits, int | np.integer):
         overlap = len(drawn[0].test) / len(drawn[0].labeled)
     found = with_differences(_gather(forms, finished), overlap)
-    return found.assign_attrs(verdict=say_differences(found))
+    return found.assign_attrs(verdict=say_differences(found), **made)
 
 
 def _train_each(

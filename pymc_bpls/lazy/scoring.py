@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
@@ -200,12 +201,16 @@ def scores_of_pool(
     pool: LazyPool,
     scorer: Any,
     settings: Settings,
+    made: Mapping[str, Any],
     *,
     top: int | None,
     to: str | Path | None,
     executor: Executor | None,
 ) -> tuple[xr.Dataset, ModelFit]:
-    """The best `top` rows with the statistics of all, or all scores in a store, opened lazily; and the fit on D."""
+    """The best `top` rows with the statistics of all, or all scores in a store, opened lazily; and the fit on D.
+
+    `made` are attrs that say how.
+    """
     if top is None and to is None:
         raise CriterionError(
             f"The pool is lazy, and its {pool.partitions.n_rows:,} scores are not kept in memory. Give top= for the best, or "
@@ -221,7 +226,7 @@ def scores_of_pool(
     fit = fit_on(scorer, settings, scorer.problem.labeled)
     scored = score_lazily(pool, scorer, settings, fit, top=top or 0, store=store, executor=executor)
     warn_of_lost(scored.statistics, pool)
-    attrs = {**scored.attrs, **counts(scored.statistics, pool), "seconds": scored.seconds}
+    attrs = {**scored.attrs, **counts(scored.statistics, pool), "seconds": scored.seconds, **made}
     if store is not None:
         store.finish(pool.partitions.lengths, attrs)
     if top is None and store is not None:

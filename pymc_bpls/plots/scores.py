@@ -23,7 +23,8 @@ from pymc_bpls.plots.panels import (
     tidy,
     unit_of,
 )
-from pymc_bpls.scoring.results import own_error, source_of_error
+from pymc_bpls.scoring.results import own_error
+from pymc_bpls.scoring.settings import source_of_error
 
 
 def plot_scores(scores: xr.Dataset | Mapping[str, xr.Dataset], *, top: int = 15, axes: Any = None) -> np.ndarray:

@@ -25,7 +25,7 @@ from pymc_bpls.plots.panels import (
     tidy,
     unit_of,
 )
-from pymc_bpls.scoring.results import source_of_error
+from pymc_bpls.scoring.settings import source_of_error
 from pymc_bpls.selftraining.run_tables import RunTables, read_tables
 from pymc_bpls.selftraining.saved_run import is_run
 

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from pymc_bpls.approximations.automatic import LAPLACE
 from pymc_bpls.errors import warn
 from pymc_bpls.rules.label_rules import Options, Weighing
 from pymc_bpls.rules.ranking import best_classes, best_first, tied_with_best
-from pymc_bpls.scoring.criteria import LAPLACE as BY_REFITS
 
 if TYPE_CHECKING:
     from pymc_bpls.model.problem import Problem
@@ -202,8 +200,3 @@ def own_error(scores: xr.Dataset | Values) -> float | None:
     if known is None and "score_error" in scores.attrs:
         known = np.sqrt(2) * scores.attrs["score_error"]
     return None if known is None else float(known)
-
-
-def source_of_error(criterion: str, approximation: str) -> str:
-    """What tells that error, in words; none is the whole error of a score."""
-    return "class sums" if approximation == LAPLACE and criterion in BY_REFITS else "its draws"

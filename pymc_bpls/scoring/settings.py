@@ -14,6 +14,7 @@ from pymc_bpls.approximations.by_name import APPROXIMATIONS
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.rules.label_rules import LabelRule, find_rule
 from pymc_bpls.scoring.criteria import CRITERIA, MEANS, Criterion, FitCriterion, find_criterion
+from pymc_bpls.scoring.criteria import LAPLACE as BY_REFITS
 
 AUTO = "auto"
 
@@ -127,3 +128,8 @@ def find_settings(
         raise CriterionError(f'expansion="{expansion}" is for approximation="laplace". Leave it out.')
     centre_of = None if approximation in (AUTO, LAPLACE) else approximation
     return Settings(chosen, with_prior, find_rule(labels), np.random.default_rng(random_seed), approximation, centre_of)
+
+
+def source_of_error(criterion: str, approximation: str) -> str:
+    """What tells `own_error` of scores, in words; neither is the whole error of a score."""
+    return "class sums" if approximation == LAPLACE and criterion in BY_REFITS else "its draws"

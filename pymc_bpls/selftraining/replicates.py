@@ -34,7 +34,8 @@ from pymc_bpls.text.incomplete import as_it_was_left
 #: The group that tells the mixture of the replicates' posteriors.
 MIXTURE = "mixture"
 _MATRICES = 8
-_OF_ALL = ("version", "table", "criterion", "approximation", "expansion", "labels", "batch_size", "pseudo_weight")
+_MADE = ("version", "versions", "random_seed", "table")
+_OF_ALL = (*_MADE, "criterion", "approximation", "expansion", "labels", "batch_size", "pseudo_weight")
 
 
 def check_drawing(rule: LabelRule, replicates: int | None, batch_size: int) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_bpls.scoring.criteria import LAPLACE
-from pymc_bpls.scoring.results import source_of_error
+from pymc_bpls.scoring.settings import source_of_error
 from pymc_bpls.selftraining.run_tables import RunTables
 from pymc_bpls.summaries.words import count_classes, numbers, say_set
 from pymc_bpls.text.summary import Summary

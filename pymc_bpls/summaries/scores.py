@@ -10,7 +10,8 @@ import xarray as xr
 
 from pymc_bpls.model.data.index import read_index
 from pymc_bpls.scoring.criteria import LAPLACE
-from pymc_bpls.scoring.results import own_error, source_of_error
+from pymc_bpls.scoring.results import own_error
+from pymc_bpls.scoring.settings import source_of_error
 from pymc_bpls.summaries.words import count_classes, numbers, say_set
 from pymc_bpls.text.summary import Summary
 

@@ -15,6 +15,7 @@ of the labeled rows alone, so that `loo` judges the model by labels; `labeled` a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -79,8 +80,10 @@ class Sampling:
         return f"the Gaussian by {name} at D"
 
 
-def sample_final(scorer: ModelScorer, trained: Trained, sampling: Sampling, rng: np.random.Generator) -> Any:
-    """The ArviZ container of this ArviZ: a DataTree, or an InferenceData before ArviZ 1."""
+def sample_final(
+    scorer: ModelScorer, trained: Trained, sampling: Sampling, rng: np.random.Generator, made: Mapping[str, Any]
+) -> Any:
+    """The ArviZ container of this ArviZ: a DataTree, or an InferenceData before ArviZ 1. `made` are attrs that say how."""
     run = sampling.draw(scorer, trained, rng)
     if run.reasons:
         warn(f"The sample is not reliable: {'; '.join(run.reasons)}. Take more draws, or another parametrisation.")
@@ -92,6 +95,7 @@ def sample_final(scorer: ModelScorer, trained: Trained, sampling: Sampling, rng:
         "n_pseudo": int((trained.rounds > 0).sum()),
         "reliable": int(not run.reasons),
         "reasons": list(run.reasons),
+        **made,
     }
     groups = {
         "posterior": _named(problem, run.theta).assign_attrs(attrs),
