@@ -2,7 +2,7 @@
 
 Every labeled row is set aside once in each repeat, and d̄ is the mean difference of losses over rows. With V_units the variance
 of d̄ by clusters that are rows, or groups of rows that belong together, and V_folds its variance by the folds of a repeat, the
-bound is the lower one of
+bound is the lowest one of
 
     d̄ − q_{U−1} √((1 + n_test/n_train) V_units)   and   d̄ − q_{J−R} √((1 + n_test/n_train) V_folds)
 
@@ -13,8 +13,10 @@ every row equally often add no noise of which rows are tested.
 
 q is the quantile of the largest of |C| Student's t's that are correlated as the pipelines' differences are (Dunnett, 1955):
 with probability 1 − α all bounds together are below the expected differences. This is normal theory, and differences are
-skewed: the fewer rows, the more often a rare, large loss is not among them. Fewer than `FEWEST` units have no bound; bets are
-exact with any number.
+skewed: the fewer rows of a class, the more often its losses, which can be large, are not among them. So there is no bound with
+fewer than `FEWEST` units, nor while a class has fewer than `FEWEST_OF_CLASS`. Where a class has fewer than `COMMON`, its worst
+unit is counted once more, as Agresti and Coull (1998) add observations to a rare outcome, and the bound is also below the
+first one of these data. `python -m validation.choose rare` simulates the level. Bets are exact with any number.
 
 References
 ----------
@@ -22,7 +24,9 @@ References
    https://doi.org/10.1023/A:1024068626366
 .. [2] Dunnett, C. W. (1955). A multiple comparison procedure for comparing several treatments with a control. JASA 50,
    1096-1121. https://doi.org/10.1080/01621459.1955.10501294
-.. [3] Cameron, A. C. and Miller, D. L. (2015). A practitioner's guide to cluster-robust inference. Journal of Human Resources
+.. [3] Agresti, A. and Coull, B. A. (1998). Approximate is better than "exact" for interval estimation of binomial
+   proportions. American Statistician 52, 119-126. https://doi.org/10.1080/00031305.1998.10480550
+.. [4] Cameron, A. C. and Miller, D. L. (2015). A practitioner's guide to cluster-robust inference. Journal of Human Resources
    50, 317-372. https://doi.org/10.3368/jhr.50.2.317
 """
 
@@ -32,10 +36,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pymc_bpls.choosing.folds import units_by_class
 from pymc_bpls.choosing.simultaneous import quantile_of_largest
 
-#: Rows, or groups of rows that belong together, that a bound needs.
-FEWEST = 20
+#: Rows, or groups of rows that belong together, that a bound needs: in all, and of each class. With four of a class a bound of
+#: the log loss is wrong up to twice as often as alpha says (`python -m validation.choose rare`).
+FEWEST, FEWEST_OF_CLASS = 20, 5
+#: From so many of each class on the normal distribution is the usual approximation of how often an outcome comes.
+COMMON = 10
 
 
 @dataclass(frozen=True)
@@ -56,34 +64,44 @@ class Bound:
 
 @dataclass(frozen=True)
 class Dealt:
-    """Of each prediction (T,) the number of its unit, of its fold and of its repeat; `ratio` is n_test/n_train."""
+    """Of each prediction (T,) the number of its unit, of its fold and of its repeat, and its true class; `ratio` is
+    n_test/n_train.
+    """
 
     unit: np.ndarray
     fold: np.ndarray
     repeat: np.ndarray
+    code: np.ndarray
+    n_classes: int
     ratio: float
+
+    @property
+    def units_by_class(self) -> np.ndarray:
+        """How many units have a row of each class (n_classes,)."""
+        return units_by_class(self.unit, self.code, self.n_classes)
 
 
 def lower_bounds(differences: np.ndarray, dealt: Dealt, alpha: float) -> list[Bound]:
     """Of each pipeline, from differences (C, T) of its predictions.
 
-    A bound is −∞ where there are fewer than `FEWEST` units or one fold, and where a difference is infinite; the latter's share
-    of α is spent.
+    A bound is −∞ where there are fewer than `FEWEST` units, fewer than `FEWEST_OF_CLASS` of a class or one fold, and where a
+    difference is infinite; the latter's share of α is spent.
     """
     finite = np.isfinite(differences).all(axis=1)
     with np.errstate(invalid="ignore"):
         bounds = [Bound(float(d.mean()), np.nan, -np.inf) for d in differences]
     spreads = _spreads(differences[finite], dealt)
-    of_units, of_folds = spreads
-    if not finite.any() or of_units.df < FEWEST - 1 or of_folds.df < 1:
+    of_units, of_folds = spreads[:2]
+    few = of_units.df < FEWEST - 1 or dealt.units_by_class.min() < FEWEST_OF_CLASS
+    if not finite.any() or few or of_folds.df < 1:
         return bounds
     correlation, share = of_units.correlation(), alpha * finite.mean()
     errors = np.sqrt([(1 + dealt.ratio) * each.variance for each in spreads])
-    distances = errors * np.array([[quantile_of_largest(correlation, each.df, share)] for each in spreads])
+    quantiles = np.array([[quantile_of_largest(correlation, each.df, share)] for each in spreads])
+    lower = np.array([each.mean for each in spreads]) - errors * quantiles
     for place, number in enumerate(np.flatnonzero(finite)):
-        which = distances[:, place].argmax()
-        mean = bounds[number].mean
-        bounds[number] = Bound(mean, float(errors[which, place]), float(mean - distances[which, place]))
+        which = lower[:, place].argmin()
+        bounds[number] = Bound(bounds[number].mean, float(errors[which, place]), float(lower[which, place]))
     return bounds
 
 
@@ -91,6 +109,7 @@ def lower_bounds(differences: np.ndarray, dealt: Dealt, alpha: float) -> list[Bo
 class _Spread:
     """How a mean (C,) varies by clusters: its `residuals` are what each cluster adds to it beyond its share, (C, clusters)."""
 
+    mean: np.ndarray
     residuals: np.ndarray
     variance: np.ndarray
     df: int
@@ -99,10 +118,10 @@ class _Spread:
     def of(cls, d: np.ndarray, cluster: np.ndarray) -> _Spread:
         """Of d (C, T) with the cluster of each (T,)."""
         codes = np.unique(cluster, return_inverse=True)[1]
-        centred = d - d.mean(axis=1, keepdims=True)
-        residuals = np.array([np.bincount(codes, each) for each in centred]) / d.shape[1]
+        mean = d.mean(axis=1)
+        residuals = np.array([np.bincount(codes, each) for each in d - mean[:, None]]) / d.shape[1]
         df = int(codes.max())
-        return cls(residuals, (df + 1) / max(df, 1) * (residuals**2).sum(axis=-1), df)
+        return cls(mean, residuals, (df + 1) / max(df, 1) * (residuals**2).sum(axis=-1), df)
 
     def correlation(self) -> np.ndarray:
         """Of pipelines (C, C), 0 with one that never differs."""
@@ -113,10 +132,26 @@ class _Spread:
         return correlation
 
 
-def _spreads(d: np.ndarray, dealt: Dealt) -> tuple[_Spread, _Spread]:
-    """By units, and by folds: the mean over repeats that have several."""
+def _spreads(d: np.ndarray, dealt: Dealt) -> list[_Spread]:
+    """By units, by folds (the mean over repeats that have several), and where a class is rare by units with its worst again."""
     of_repeats = [_Spread.of(d[:, here], dealt.fold[here]) for here in (dealt.repeat == r for r in np.unique(dealt.repeat))]
     whole = [each for each in of_repeats if each.df > 0] or of_repeats
     variance = np.mean([each.variance for each in whole], axis=0)
-    of_folds = _Spread(np.hstack([each.residuals for each in whole]), variance, sum(each.df for each in whole))
-    return _Spread.of(d, dealt.unit), of_folds
+    of_folds = _Spread(d.mean(axis=1), np.hstack([each.residuals for each in whole]), variance, sum(each.df for each in whole))
+    rare = np.flatnonzero(dealt.units_by_class < COMMON)
+    again = [_Spread.of(*_with_worst_again(d, dealt, rare))] if len(rare) else []
+    return [_Spread.of(d, dealt.unit), of_folds, *again]
+
+
+def _with_worst_again(d: np.ndarray, dealt: Dealt, rare: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Differences (C, T') and their units (T',), with one more unit of each rare class, as bad as its worst for each pipeline."""
+    values, units = [d], [dealt.unit]
+    for code in rare:
+        here = dealt.code == code
+        unit = np.unique(dealt.unit[here], return_inverse=True)[1]
+        sizes = np.bincount(unit)
+        worst = (np.array([np.bincount(unit, each) for each in d[:, here]]) / sizes).min(axis=1, keepdims=True)
+        times = round(sizes.mean())
+        values.append(np.repeat(worst, times, axis=1))
+        units.append(np.full(times, dealt.unit.max() + 1 + code))
+    return np.hstack(values), np.concatenate(units)

@@ -13,11 +13,19 @@ import xarray as xr
 
 from pymc_bpls.arguments import check
 from pymc_bpls.choosing.choice import Choice
-from pymc_bpls.choosing.evidence import BETTING, BOUND, Evidence, Judged, judge, passes
+from pymc_bpls.choosing.evidence import BETTING, BOUND, Evidence, Judged, best_proven, judge
 from pymc_bpls.choosing.folds import Fold, NoFolds, Units, cross_fitting, one_after_the_other, read_groups
 from pymc_bpls.choosing.losses import Loss, find_loss
 from pymc_bpls.choosing.pipelines import SUPERVISED, Learner, Pipeline, PipelineFailure, Train
-from pymc_bpls.choosing.sentences import say_choice, say_infinite, say_interrupted, say_predictions, say_refused, say_undealt
+from pymc_bpls.choosing.sentences import (
+    say_choice,
+    say_infinite,
+    say_interrupted,
+    say_predictions,
+    say_refused,
+    say_too_few,
+    say_undealt,
+)
 from pymc_bpls.compute.executors import Executor
 from pymc_bpls.compute.threads import IN_TURN, side_by_side
 from pymc_bpls.errors import ApproximationError, CriterionError, LabelError, ModeError, RowError
@@ -104,7 +112,7 @@ def make_choice(
     except KeyboardInterrupt:
         if not judged:
             raise
-    return _fitted(learner, every, trial, _decide(judged, list(pipelines), trial, len(labeled), len(folds)), random_seed, told)
+    return _fitted(learner, every, trial, _decide(judged, list(pipelines), trial, units, len(folds)), random_seed, told)
 
 
 @dataclass(frozen=True)
@@ -144,7 +152,7 @@ def _try_fold(
             refused[name] = str(error)
         else:
             losses[name], right[name] = _losses_of_rows(trial.loss, name, p, codes, fold.test), p.argmax(axis=1) == codes
-    return Judged(fold.test, units.unit[places], fold.repeat, len(units.rows) - len(fold.hidden), losses, right, refused)
+    return Judged(fold.test, codes, units.unit[places], fold.repeat, len(units.rows) - len(fold.hidden), losses, right, refused)
 
 
 def _losses_of_rows(loss: Loss, name: str, p: np.ndarray, codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -170,11 +178,11 @@ def _predict(pipeline: Pipeline, learner: Any, seed: int, rows: np.ndarray) -> n
     return p
 
 
-def _decide(judged: list[Judged], names: Sequence[str], trial: Trial, n: int, planned: int) -> _Found:
+def _decide(judged: list[Judged], names: Sequence[str], trial: Trial, units: Units, planned: int) -> _Found:
     """The pipeline with the best proof, where one has a proof."""
-    evidence = judge(judged, names, SUPERVISED, trial.guarantee, largest=trial.loss.largest, n=n, alpha=trial.alpha)
-    proven = [name for name, found in evidence.items() if passes(found, trial.guarantee, trial.alpha, len(names))]
-    best = max(proven, key=lambda name: (evidence[name].proof, evidence[name].difference, name), default=None)
+    n, how = len(units.rows), {"largest": trial.loss.largest, "n_classes": len(units.names), "alpha": trial.alpha}
+    evidence = judge(judged, names, SUPERVISED, trial.guarantee, n=n, **how)
+    best = best_proven(evidence, trial.guarantee, trial.alpha, len(names))
     refused = {name: reason for fold in reversed(judged) for name, reason in fold.refused.items()}
     infinite = [name for name in (SUPERVISED, *names) if any(np.isinf(fold.losses.get(name, 0.0)).any() for fold in judged)]
     notes = [
@@ -182,7 +190,8 @@ def _decide(judged: list[Judged], names: Sequence[str], trial: Trial, n: int, pl
         *say_infinite(infinite, trial.loss),
         *say_refused(refused),
     ]
-    verdict = say_choice(best, evidence, trial.loss, trial.guarantee, trial.alpha, n, len(names))
+    few = say_too_few(units) if trial.guarantee == BOUND else ""
+    verdict = say_choice(best, evidence, trial.loss, trial.guarantee, trial.alpha, n, len(names), few)
     return _Found(evidence, judged, verdict, best, notes)
 
 

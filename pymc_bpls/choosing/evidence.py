@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,10 +19,11 @@ POINT = 0.01
 class Judged:
     """One fold: by pipeline the losses of its rows, in their order, and which are predicted right, or why it was refused.
 
-    `unit` says which rows belong together, `n_train` how many labels were told.
+    `codes` are the rows' true classes, `unit` says which rows belong together, and `n_train` how many labels were told.
     """
 
     rows: np.ndarray
+    codes: np.ndarray
     unit: np.ndarray
     repeat: int
     n_train: int
@@ -81,6 +82,7 @@ def judge(
     *,
     largest: float | None,
     n: int,
+    n_classes: int,
     alpha: float,
 ) -> dict[str, Evidence]:
     """The evidence for each pipeline against the supervised model; those that were refused in a fold have none.
@@ -93,18 +95,20 @@ def judge(
         return {}
     if guarantee == BOUND:
         differences = np.array([np.concatenate([fold.differences(name, supervised) for fold in judged]) for name in whole])
-        bounds = lower_bounds(differences, _dealt(judged), alpha * len(whole) / len(names))
+        bounds = lower_bounds(differences, _dealt(judged, n_classes), alpha * len(whole) / len(names))
         return {name: by_bound(each, n) for name, each in zip(whole, bounds, strict=True)}
     assert largest is not None
     return {name: by_betting(_in_orders(judged, name, supervised), largest, n, alpha, len(names)) for name in whole}
 
 
-def _dealt(judged: list[Judged]) -> Dealt:
+def _dealt(judged: list[Judged], n_classes: int) -> Dealt:
     sizes = [len(fold.rows) for fold in judged]
     return Dealt(
         unit=np.concatenate([fold.unit for fold in judged]),
         fold=np.repeat(np.arange(len(judged)), sizes),
         repeat=np.repeat([fold.repeat for fold in judged], sizes),
+        code=np.concatenate([fold.codes for fold in judged]),
+        n_classes=n_classes,
         ratio=float(np.mean([len(fold.rows) / fold.n_train for fold in judged])),
     )
 
@@ -118,6 +122,11 @@ def _in_orders(judged: list[Judged], name: str, supervised: str) -> list[np.ndar
     ]
 
 
-def passes(evidence: Evidence, guarantee: str, alpha: float, n_pipelines: int) -> bool:
-    """Whether a pipeline is proven better: a bound above 0, or E ≥ |C|/α."""
+def best_proven(evidence: Mapping[str, Evidence], guarantee: str, alpha: float, n_pipelines: int) -> str | None:
+    """The pipeline with the best proof that it is better, a bound above 0 or E ≥ |C|/α; None where none has one."""
+    proven = [name for name, found in evidence.items() if _passes(found, guarantee, alpha, n_pipelines)]
+    return max(proven, key=lambda name: (evidence[name].proof, evidence[name].difference, name), default=None)
+
+
+def _passes(evidence: Evidence, guarantee: str, alpha: float, n_pipelines: int) -> bool:
     return evidence.proof > 0 if guarantee == BOUND else evidence.proof >= n_pipelines / alpha

@@ -49,13 +49,35 @@ class Units:
     def __len__(self) -> int:
         return int(self.unit.max()) + 1
 
-    def lacks(self, trained_on: np.ndarray) -> np.ndarray:
-        """Codes of labeled rows that none of the rows `trained_on` has."""
-        return np.setdiff1d(self.codes, self.codes[np.isin(self.rows, trained_on)])
+    @property
+    def by_class(self) -> np.ndarray:
+        """How many units have a row of each class (K,)."""
+        return units_by_class(self.unit, self.codes, len(self.names))
+
+    def lacks(self, rows: np.ndarray) -> np.ndarray:
+        """Codes of the classes that none of the labeled `rows` has."""
+        return np.setdiff1d(np.arange(len(self.names)), self.codes[np.isin(self.rows, rows)])
+
+    def refuse_unlabeled_class(self) -> None:
+        """Rows of a class that no label has judge no pipeline, and the others say nothing of it.
+
+        Raises
+        ------
+        NoFolds
+            A class of the model has no labeled row.
+        """
+        for code in self.lacks(self.rows):
+            raise NoFolds(f"class {self.names[code]} has no label")
 
     def in_order(self, units: np.ndarray) -> np.ndarray:
         """The rows of some units, in the order of these."""
         return np.concatenate([self.rows[self.unit == unit] for unit in units])
+
+
+def units_by_class(unit: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarray:
+    """How many units have a row of each class (K,), from the unit and the class of each row."""
+    pairs = np.unique(np.stack([codes, unit]), axis=1)
+    return np.bincount(pairs[0], minlength=n_classes)
 
 
 def read_groups(groups: Any, n: int) -> np.ndarray | None:
@@ -110,8 +132,9 @@ def cross_fitting(units: Units, n_folds: int, repeats: int, rng: np.random.Gener
     Raises
     ------
     NoFolds
-        A fold would train on no row of a class.
+        A class has no label, or a fold would train on no row of it.
     """
+    units.refuse_unlabeled_class()
     n_folds, n = min(n_folds, len(units)), len(units.rows)
     folds: list[Fold] = []
     for repeat in range(repeats):
@@ -132,13 +155,16 @@ def cross_fitting(units: Units, n_folds: int, repeats: int, rng: np.random.Gener
 def one_after_the_other(units: Units, n_folds: int, repeats: int, rng: np.random.Generator) -> list[Fold]:
     """Units in random orders, in so many blocks, each predicted from the units before it.
 
-    The first part, one of n_folds + 1 or as much as has every class, is not predicted.
+    The first part, one of n_folds + 1 or as much as has every class of the model, is not predicted. That it ends is known from
+    its own rows, as a stopping time: were it as much as has every class that any label has, bets would begin early just where
+    a class has no label, and their e-values would have means above 1.
 
     Raises
     ------
     NoFolds
-        Nothing is left to predict.
+        A class has no label, or nothing is left to predict.
     """
+    units.refuse_unlabeled_class()
     folds: list[Fold] = []
     for repeat in range(repeats):
         order = rng.permutation(len(units))

@@ -8,6 +8,7 @@ import numpy as np
 
 from pymc_bpls.choosing import bound
 from pymc_bpls.choosing.evidence import BETTING, Evidence
+from pymc_bpls.choosing.folds import Units
 from pymc_bpls.choosing.losses import Loss
 from pymc_bpls.scoring.one_model import AT_THE_MODE
 from pymc_bpls.text.numbers import percent
@@ -18,9 +19,19 @@ _MANY = 1e7
 
 
 def say_choice(
-    chosen: str | None, evidence: Mapping[str, Evidence], loss: Loss, guarantee: str, alpha: float, n: int, n_pipelines: int
+    chosen: str | None,
+    evidence: Mapping[str, Evidence],
+    loss: Loss,
+    guarantee: str,
+    alpha: float,
+    n: int,
+    n_pipelines: int,
+    few: str,
 ) -> str:
-    """Which pipeline to use, by which proof; without one, how far from it labels are. `chosen` is None for the supervised."""
+    """Which pipeline to use, by which proof; without one, how far from it labels are. `chosen` is None for the supervised.
+
+    `few` says which labels are too few for a bound, and is empty where they are not.
+    """
     if chosen is not None:
         return f'Use "{chosen}": {_say_proof(evidence[chosen], loss, guarantee, alpha, n_pipelines)}.'
     kept = "Use the supervised model"
@@ -33,15 +44,30 @@ def say_choice(
         return f"{kept}: every other pipeline predicts the {n} labeled rows as it does."
     nearest = max(finite, key=lambda name: (evidence[name].proof, evidence[name].difference, name))
     near = evidence[nearest]
-    if guarantee != BETTING and n < bound.FEWEST:
+    if few:
         return (
-            f"{kept}: a proof takes {bound.FEWEST} labels at least, and there are {n}. "
+            f"{kept}: {few}. "
             f'The best on rows that were set aside is "{nearest}" ({_say_difference(near, loss)}).'
         )
     return (
         f'{kept}: {n} labels prove no other pipeline better. Nearest to a proof is "{nearest}" ({_say_difference(near, loss)}; '
         f"{_say_short(near, guarantee, alpha, n_pipelines)}). {_say_labels(near.labels, n, loss)}"
     )
+
+
+def say_too_few(units: Units) -> str:
+    """Which labels, or groups of rows, are fewer than a bound takes; empty where none are."""
+    what = "labels" if len(units) == len(units.rows) else "groups with labels"
+    if len(units) < bound.FEWEST:
+        return f"a proof takes {bound.FEWEST} {what} at least, and there are {len(units)}"
+    counts = units.by_class
+    if counts.min() < bound.FEWEST_OF_CLASS:
+        rarest = counts.argmin()
+        return (
+            f"a proof takes {bound.FEWEST_OF_CLASS} {what} of each class at least, and class {units.names[rarest]} has "
+            f"{counts[rarest]}"
+        )
+    return ""
 
 
 def say_columns(guarantee: str, threshold: float, alpha: float) -> str:
@@ -114,7 +140,7 @@ def _say_short(evidence: Evidence, guarantee: str, alpha: float, n_pipelines: in
     if guarantee == BETTING:
         return f"its e-value is {evidence.proof:.2g}, and {n_pipelines / alpha:.3g} would be a proof"
     if not np.isfinite(evidence.proof):
-        return f"one fold, or fewer than {bound.FEWEST} groups, have no bound"
+        return f"one fold, or fewer than {bound.FEWEST_OF_CLASS} labels of a class in the folds that are done, have no bound"
     return f"with confidence {percent(1 - alpha)} the gain is above {evidence.proof:.2g}, and above 0 would be a proof"
 
 

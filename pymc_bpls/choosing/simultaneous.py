@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from scipy import stats
 from scipy.stats import qmc
@@ -25,12 +27,18 @@ def quantile_of_largest(correlation: np.ndarray, df: int, alpha: float) -> float
     distinct = _distinct(correlation)
     if len(distinct) == 1:
         return float(stats.t.ppf(1 - alpha, df))
-    points = qmc.Sobol(len(distinct) + 1, rng=0).random(_POINTS)
+    normal, denominator = _points(len(distinct), df)
     values, vectors = np.linalg.eigh(distinct)
     root = vectors * np.sqrt(np.maximum(values, 0)) @ vectors.T
-    normal = stats.norm.ppf(points[:, 1:]) @ root
-    largest = normal.max(axis=1) / np.sqrt(stats.chi2.ppf(points[:, 0], df) / df)
+    largest = (normal @ root).max(axis=1) / denominator
     return float(min(np.quantile(largest, 1 - alpha), stats.t.ppf(1 - alpha / len(distinct), df)))
+
+
+@lru_cache(maxsize=8)
+def _points(n_components: int, df: int) -> tuple[np.ndarray, np.ndarray]:
+    """Independent normals (points, components), and the denominators (points,) of Student's t."""
+    points = qmc.Sobol(n_components + 1, rng=0).random(_POINTS)
+    return stats.norm.ppf(points[:, 1:]), np.sqrt(stats.chi2.ppf(points[:, 0], df) / df)
 
 
 def _distinct(correlation: np.ndarray) -> np.ndarray:
