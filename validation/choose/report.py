@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from scipy import stats
 
 from pymc_bpls.choosing.bound import FEWEST
 from pymc_bpls.choosing.pipelines import SUPERVISED
 from pymc_bpls.choosing.sentences import LOSS_IN_WORDS
+from validation.choose import rare
 from validation.choose.cases import (
     ALPHA,
     FOLDS,
@@ -27,6 +27,7 @@ from validation.choose.cases import (
     SIZE,
     Case,
 )
+from validation.choose.rare_report import say_rare, upper_bound
 from validation.choose.repetition import AT_ONCE, BETTING, BOUND, LOSS_OF, LOSS_OF_POWER, OF_PART, ROUNDS
 from validation.choose.tables import FRESH
 from validation.paper.runs.repetition import FRESH as FRESH_OF_PAPER
@@ -47,14 +48,17 @@ def write(store: Store[Case], path: Path) -> Path | None:
     held = {part: {case: store.read(case) for case, _ in cases} for part, cases in PARTS.items()}
     found = {part: {case: records for case, records in of_part.items() if records} for part, of_part in held.items()}
     published = Store(store.folder.parent / "paper", paper_protocol)
-    if not any(found.values()):
+    of_rare = Store(store.folder, rare.protocol)
+    rare_cells = {cell: records for cell in rare.CELLS if (records := of_rare.read(cell))}
+    if not any(found.values()) and not rare_cells:
         return None
     sections = [
         "# Choosing by labeled rows",
-        "`python -m validation.choose null size paper power pooled` computes what is missing in `validation/results/choose`, "
+        "`python -m validation.choose rare null size paper power pooled` computes what is missing in `validation/results/choose`, "
         "and writes this. A choice is between the supervised model, logistic regression under Normal(0, 2.5), and others; "
         f"{FOLDS[SIZE]} folds if nothing else is said, alpha = {ALPHA:g}. "
         f"Differences are in points of accuracy; ± is half of a {LEVEL:.0%} t interval over repetitions.",
+        say_rare(rare_cells),
         _size(found[SIZE] | found[POOLED]),
         _null(found[NULL]),
         _power(found[POWER]),
@@ -74,11 +78,6 @@ def left_for_worse(record: Record, rule: str) -> bool:
 def gain(record: Record, name: str) -> float:
     """Accuracy of a pipeline above that of the supervised model, on the rows that judge."""
     return float(record["judged"][SUPERVISED]["zero_one"] - record["judged"][name]["zero_one"])
-
-
-def upper_bound(count: int, n: int) -> float:
-    """What a probability is below, with 95% confidence, after `count` of n (Clopper and Pearson, one-sided)."""
-    return float(stats.beta.ppf(0.95, count + 1, n - count)) if count < n else 1.0
 
 
 def _size(found: Records) -> str:

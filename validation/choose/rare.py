@@ -1,0 +1,197 @@
+"""How often a choice leaves the supervised model where labels of a class are few or none, and no pipeline is better.
+
+Tables are drawn from the supervised model's own prior, so that its mean predictions are Bayes's: no pipeline's expected loss is
+below its own, by any of the losses that are minimised by the true probabilities or their most probable class. Fits are NumPy's;
+folds, bounds, bets and the choice are the package's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit
+from scipy.stats import norm, qmc
+
+from pymc_bpls.choosing.evidence import BETTING, BOUND, Judged, best_proven, judge
+from pymc_bpls.choosing.folds import Fold, NoFolds, Units, cross_fitting, one_after_the_other
+from pymc_bpls.choosing.losses import LOSSES
+from pymc_bpls.choosing.pipelines import SUPERVISED
+from pymc_bpls.choosing.sentences import say_too_few
+from validation.choose.cases import ALPHA
+from validation.choose.fast import OF_TRUTH, PIPELINES, predict
+
+RARE = "rare"
+SHARES, LABELS = (0.01, 0.03, 0.05, 0.1), (20, 40, 60)
+#: By guarantee the losses that it judges by; bets need a bounded one.
+LOSSES_OF = {BOUND: ("log", "brier", "zero_one"), BETTING: ("brier", "zero_one")}
+#: Tables by repetition, and repetitions: 2,000 tables of each cell.
+TABLES, REPETITIONS = 100, 20
+POOL, FOLDS, REPEATS = 40, 5, 4
+_POINTS = norm.ppf(qmc.Sobol(2, rng=1).random(1024))
+_FRESH = np.column_stack([np.ones(len(_POINTS)), _POINTS])
+_TRUTHS = norm.ppf(qmc.Sobol(3, rng=2).random(1024)) * OF_TRUTH
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A share of class 1, a number of labels and a number of pipelines."""
+
+    share: float
+    n_labeled: int
+    n_pipelines: int
+
+    @property
+    def key(self) -> str:
+        """Names its file of results."""
+        return f"{RARE}-{self.share:g}-n{self.n_labeled}-c{self.n_pipelines}"
+
+    @property
+    def source(self) -> str:
+        """No table that is loaded."""
+        return RARE
+
+    @property
+    def title(self) -> str:
+        """Names it to a reader."""
+        return f"class share {self.share:g}, {self.n_labeled} labels, {self.n_pipelines} pipelines"
+
+    @property
+    def work(self) -> int:
+        """What the time of a repetition is roughly proportional to."""
+        return int(5 + self.share * self.n_labeled * self.n_pipelines)
+
+
+CELLS = [Cell(share, n, size) for size in PIPELINES for n in LABELS for share in SHARES]
+
+
+def protocol(cell: Cell) -> dict[str, Any]:
+    """What all repetitions of a cell have in common."""
+    return {
+        "alpha": ALPHA,
+        "tables": TABLES,
+        "pool": POOL,
+        "folds": FOLDS,
+        "repeats": REPEATS,
+        "pipelines": list(PIPELINES[cell.n_pipelines]),
+        "predictor": "averaged over Laplace's Gaussian",
+    }
+
+
+def repeat(cell: Cell, repetition: int) -> dict[str, Any]:
+    """By loss the pipelines' mean gains over the tables; by guarantee and loss in how many tables there is a proof to be had, in
+    how many the supervised model was left, and for one that is worse in its table.
+    """
+    rng = np.random.default_rng([round(1000 * cell.share), cell.n_labeled, cell.n_pipelines, repetition])
+    tables = _draw(cell, rng)
+    record: dict[str, Any] = {"gain": {loss: gains.mean(axis=0).tolist() for loss, gains in tables.gains.items()}}
+    for guarantee, losses in LOSSES_OF.items():
+        counts = {loss: {"judged": 0, "left": 0, "left_for_worse": 0} for loss in losses}
+        for number, folds, codes in _predicted(cell, guarantee, tables, rng):
+            for loss, count in counts.items():
+                chosen = _choose(cell, guarantee, loss, folds, codes)
+                count["judged"] += 1
+                count["left"] += chosen is not None
+                count["left_for_worse"] += chosen is not None and bool(tables.gains[loss][number, chosen] < 0)
+        record[guarantee] = counts
+    return record
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """Labeled rows (T, n, q), their classes (T, n), pools, and by loss how much less pipelines lose than the supervised (T, C)."""
+
+    X: np.ndarray
+    y: np.ndarray
+    pool: np.ndarray
+    gains: dict[str, np.ndarray]
+
+
+@cache
+def _intercept(share: float) -> float:
+    """About which intercepts are normal, so that class 1 has this share over tables."""
+    others = _TRUTHS @ _FRESH.T
+    return float(brentq(lambda intercept: expit(intercept + others).mean() - share, -20, 5))
+
+
+def _draw(cell: Cell, rng: np.random.Generator) -> _Tables:
+    """Tables, with what the fits on all of their labels are worth."""
+    n, intercept = cell.n_labeled, _intercept(cell.share)
+    design = np.concatenate([np.ones((TABLES, n + POOL, 1)), rng.normal(size=(TABLES, n + POOL, 2))], axis=2)
+    X, pool = design[:, :n], design[:, n:]
+    truth = rng.normal(size=(TABLES, 3)) * OF_TRUTH + [intercept, 0, 0]
+    y = (rng.random((TABLES, n)) < expit(np.einsum("tnq,tq->tn", X, truth))).astype(float)
+    p_true = expit(truth @ _FRESH.T)
+    predicted = predict(X, y, np.ones((TABLES, 1, n)), pool, _FRESH[None], intercept, cell.n_pipelines)
+    gains = {}
+    for loss in LOSSES:
+        expected = {
+            name: (p_true * _losses(loss, p[:, 0], 1) + (1 - p_true) * _losses(loss, p[:, 0], 0)).mean(axis=1)
+            for name, p in predicted.items()
+        }
+        gains[loss] = np.array([expected[SUPERVISED] - expected[name] for name in PIPELINES[cell.n_pipelines]]).T
+    return _Tables(X, y, pool, gains)
+
+
+def _losses(loss: str, p: np.ndarray, codes: Any) -> np.ndarray:
+    """Of class 1's probabilities, of any shape."""
+    every = np.broadcast_to(codes, p.shape).ravel()
+    return LOSSES[loss].of_rows(np.column_stack([1 - p.ravel(), p.ravel()]), every).reshape(p.shape)
+
+
+def _choose(
+    cell: Cell, guarantee: str, loss: str, folds: list[tuple[Fold, dict[str, np.ndarray]]], codes: np.ndarray
+) -> int | None:
+    """The number of the pipeline that is taken, None for the supervised."""
+    names = PIPELINES[cell.n_pipelines]
+    judged = [
+        Judged(
+            rows=fold.test,
+            codes=codes[fold.test],
+            unit=fold.test,
+            repeat=fold.repeat,
+            n_train=cell.n_labeled - len(fold.hidden),
+            losses={name: _losses(loss, p, codes[fold.test]) for name, p in predicted.items()},
+            right={},
+            refused={},
+        )
+        for fold, predicted in folds
+    ]
+    how = {"largest": LOSSES[loss].largest, "n_classes": 2, "alpha": ALPHA}
+    evidence = judge(judged, list(names), SUPERVISED, guarantee, n=cell.n_labeled, **how)
+    best = best_proven(evidence, guarantee, ALPHA, len(names))
+    return None if best is None else names.index(best)
+
+
+def _predicted(
+    cell: Cell, guarantee: str, tables: _Tables, rng: np.random.Generator
+) -> Iterator[tuple[int, list[tuple[Fold, dict[str, np.ndarray]]], np.ndarray]]:
+    """Tables where a proof can be had: number, folds with the probabilities of the rows that judge, and classes of the rows."""
+    dealt = {number: folds for number in range(TABLES) if (folds := _deal(guarantee, tables.y[number], rng))}
+    if not dealt:
+        return
+    some, n = list(dealt), cell.n_labeled
+    weights = np.ones((len(dealt), max(map(len, dealt.values())), n))
+    for place, folds in enumerate(dealt.values()):
+        for number, fold in enumerate(folds):
+            weights[place, number, fold.hidden] = 0
+    X, intercept = tables.X[some], _intercept(cell.share)
+    p = predict(X, tables.y[some], weights, tables.pool[some], X, intercept, cell.n_pipelines)
+    for place, (number, folds) in enumerate(dealt.items()):
+        held = [(fold, {name: each[place, at, fold.test] for name, each in p.items()}) for at, fold in enumerate(folds)]
+        yield number, held, tables.y[number].astype(int)
+
+
+def _deal(guarantee: str, y: np.ndarray, rng: np.random.Generator) -> list[Fold]:
+    """By the package; empty where it says that nothing can be proven."""
+    units = Units.of(np.arange(len(y)), y.astype(int), np.arange(2), None)
+    try:
+        if guarantee == BETTING:
+            return one_after_the_other(units, FOLDS, 1, rng)
+        return [] if say_too_few(units) else cross_fitting(units, FOLDS, REPEATS, rng)
+    except NoFolds:
+        return []
