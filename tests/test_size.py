@@ -172,7 +172,27 @@ def test_a_line_says_what_is_going_on_and_how_much_is_done(screen):
         tell(3)
         refits(4)
         time.sleep(0.4)
-    assert "fit: refits, 4 of 10" in screen.getvalue() and "3/7" in screen.getvalue()
+    assert "3/7 fit: refits, 4 of 10" in screen.getvalue()
+    assert "s left" in screen.getvalue()
+
+
+def test_a_file_is_told_now_and_then_how_long_work_of_minutes_takes(monkeypatch):
+    clock, file = [1000.0], io.StringIO()
+    monkeypatch.setattr(text_progress, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(text_progress, "make_console", lambda: Console(file=file))
+    with progress("choosing", True, 20) as tell:
+        for _ in range(20):
+            clock[0] += 30
+            tell(1)
+    # at 30 s 19 parts of 30 s are left, then a line each minute while a minute or more is left
+    left = {done: 30 * (20 - done) for done in range(1, 19, 2)}
+    expected = [f"{done}/20 choosing, about {seconds / 60:.0f} min left" for done, seconds in left.items() if seconds >= 90]
+    lines = file.getvalue().splitlines()
+    assert lines[: len(expected)] == expected and lines[0] == "1/20 choosing, about 10 min left"
+    with progress("a moment", True, 2) as tell:
+        clock[0] += 30
+        tell(1)
+    assert "a moment" not in file.getvalue()
 
 
 def test_nothing_is_shown_before_three_seconds_have_passed_nor_unasked_nor_to_a_file(screen, monkeypatch, capsys):

@@ -1,6 +1,7 @@
-"""One line that says what is going on and for how long, for work that takes more than three seconds.
+"""One line that says what is going on and how long it will take, for work that takes more than three seconds.
 
 A public method opens it by `progress`; whatever works below names its part by `stage`, and needs nothing to be handed down.
+Where the output is no terminal, work of minutes whose parts are counted writes a line now and then instead.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.text import Text
 
 DELAY = 3.0
+#: Seconds between two lines of a log, which has none of work that is done before.
+EVERY = 60.0
 Tell = Callable[[int], None]
 
 
@@ -28,12 +31,21 @@ class _Count(ProgressColumn):
         return Text("" if task.total is None else f"{task.completed:.0f}/{task.total:.0f}")
 
 
+class _Left(ProgressColumn):
+    """About how long the rest takes, from the first part on."""
+
+    def render(self, task: Task) -> Text:
+        known = task.total and task.completed and task.elapsed and not task.finished
+        return Text(say_left(task.elapsed * (task.total / task.completed - 1)) if known else "")
+
+
 class _Display:
     """A bar with words, which is made when three seconds have passed, where there is somebody to see it."""
 
     def __init__(self, words: str, total: int | None) -> None:
         self.words, self.total, self.part, self.completed = words, total, "", 0
         self.began = monotonic()
+        self.spoke = self.began - EVERY
         self.bar: Progress | None = None
         self.lock, self.done = Lock(), False
         self.timer = Timer(DELAY, self._show)
@@ -45,9 +57,8 @@ class _Display:
         with self.lock:
             if self.done or not can_show(console):
                 return
-            bar = Progress(
-                TextColumn("{task.description}", markup=False), BarColumn(), _Count(), TimeElapsedColumn(), console=console
-            )
+            words = TextColumn("{task.description}", markup=False)
+            bar = Progress(_Count(), words, BarColumn(), TimeElapsedColumn(), _Left(), console=console)
             self.task = bar.add_task(self._description(), total=self.total, completed=self.completed)
             bar.tasks[0].start_time = self.began
             try:
@@ -67,6 +78,17 @@ class _Display:
     def advance(self, n: int) -> None:
         self.completed += n
         self._update()
+        self._log()
+
+    def _log(self) -> None:
+        """A line where there is no bar."""
+        now, console = monotonic(), make_console()
+        if self.bar is not None or self.total is None or not self.completed or can_show(console):
+            return
+        left = (now - self.began) * (self.total / self.completed - 1)
+        if left >= EVERY <= now - self.spoke:
+            self.spoke = now
+            console.print(f"{self.completed}/{self.total} {self.words}, {say_left(left)}", markup=False, highlight=False)
 
     def name(self, part: str) -> None:
         self.part = part
@@ -82,6 +104,20 @@ class _Display:
 
 
 _display: ContextVar[_Display | None] = ContextVar("_display", default=None)
+
+
+def say_left(seconds: float) -> str:
+    """About how long something still takes.
+
+    Examples
+    --------
+    >>> from pymc_bpls.text.progress import say_left
+    >>> say_left(40), say_left(1500), say_left(9000)
+    ('about 40 s left', 'about 25 min left', 'about 2.5 h left')
+    """
+    if seconds < 90:
+        return f"about {seconds:.0f} s left"
+    return f"about {seconds / 60:.0f} min left" if seconds < 5400 else f"about {seconds / 3600:.1f} h left"
 
 
 def make_console() -> Console:
