@@ -91,12 +91,11 @@ def repeat(cell: Cell, repetition: int) -> dict[str, Any]:
     record: dict[str, Any] = {"gain": {loss: gains.mean(axis=0).tolist() for loss, gains in tables.gains.items()}}
     for guarantee, losses in LOSSES_OF.items():
         counts = {loss: {"judged": 0, "left": 0, "left_for_worse": 0} for loss in losses}
-        for number, folds, codes in _predicted(cell, guarantee, tables, rng):
-            for loss, count in counts.items():
-                chosen = _choose(cell, guarantee, loss, folds, codes)
-                count["judged"] += 1
-                count["left"] += chosen is not None
-                count["left_for_worse"] += chosen is not None and bool(tables.gains[loss][number, chosen] < 0)
+        for loss, number, judged in _judged(cell, guarantee, tables, rng):
+            chosen = None if judged is None else _choose(cell, guarantee, loss, judged)
+            counts[loss]["judged"] += 1
+            counts[loss]["left"] += chosen is not None
+            counts[loss]["left_for_worse"] += chosen is not None and bool(tables.gains[loss][number, chosen] < 0)
         record[guarantee] = counts
     return record
 
@@ -143,47 +142,63 @@ def _losses(loss: str, p: np.ndarray, codes: Any) -> np.ndarray:
     return LOSSES[loss].of_rows(np.column_stack([1 - p.ravel(), p.ravel()]), every).reshape(p.shape)
 
 
-def _choose(
-    cell: Cell, guarantee: str, loss: str, folds: list[tuple[Fold, dict[str, np.ndarray]]], codes: np.ndarray
-) -> int | None:
+def _choose(cell: Cell, guarantee: str, loss: str, judged: list[Judged]) -> int | None:
     """The number of the pipeline that is taken, None for the supervised."""
     names = PIPELINES[cell.n_pipelines]
-    judged = [
-        Judged(
-            rows=fold.test,
-            codes=codes[fold.test],
-            unit=fold.test,
-            repeat=fold.repeat,
-            n_train=cell.n_labeled - len(fold.hidden),
-            losses={name: _losses(loss, p, codes[fold.test]) for name, p in predicted.items()},
-            right={},
-            refused={},
-        )
-        for fold, predicted in folds
-    ]
     how = {"largest": LOSSES[loss].largest, "n_classes": 2, "alpha": ALPHA}
     evidence = judge(judged, list(names), SUPERVISED, guarantee, n=cell.n_labeled, **how)
     best = best_proven(evidence, guarantee, ALPHA, len(names))
     return None if best is None else names.index(best)
 
 
-def _predicted(
+def _judged(
     cell: Cell, guarantee: str, tables: _Tables, rng: np.random.Generator
-) -> Iterator[tuple[int, list[tuple[Fold, dict[str, np.ndarray]]], np.ndarray]]:
-    """Tables where a proof can be had: number, folds with the probabilities of the rows that judge, and classes of the rows."""
+) -> Iterator[tuple[str, int, list[Judged] | None]]:
+    """By loss the numbers of tables where a proof can be had, with their folds, None where differences show that there is none."""
     dealt = {number: folds for number in range(TABLES) if (folds := _deal(guarantee, tables.y[number], rng))}
     if not dealt:
         return
     some, n = list(dealt), cell.n_labeled
-    weights = np.ones((len(dealt), max(map(len, dealt.values())), n))
+    hidden, test = (np.zeros((len(dealt), max(map(len, dealt.values())), n), dtype=bool) for _ in range(2))
     for place, folds in enumerate(dealt.values()):
         for number, fold in enumerate(folds):
-            weights[place, number, fold.hidden] = 0
-    X, intercept = tables.X[some], _intercept(cell.share)
-    p = predict(X, tables.y[some], weights, tables.pool[some], X, intercept, cell.n_pipelines)
-    for place, (number, folds) in enumerate(dealt.items()):
-        held = [(fold, {name: each[place, at, fold.test] for name, each in p.items()}) for at, fold in enumerate(folds)]
-        yield number, held, tables.y[number].astype(int)
+            hidden[place, number, fold.hidden], test[place, number, fold.test] = True, True
+    X, codes, intercept = tables.X[some], tables.y[some].astype(int), _intercept(cell.share)
+    predicted = predict(X, tables.y[some], 1.0 - hidden, tables.pool[some], X, intercept, cell.n_pipelines)
+    for loss in LOSSES_OF[guarantee]:
+        losses = {name: _losses(loss, p, codes[:, None]) for name, p in predicted.items()}
+        differences = np.stack([losses[SUPERVISED] - losses[name] for name in PIPELINES[cell.n_pipelines]], axis=1)
+        possible = _may_be_proven(guarantee, np.where(test[:, None], differences, 0), LOSSES[loss].largest)
+        for place, (number, folds) in enumerate(dealt.items()):
+            held = [
+                Judged(
+                    rows=fold.test,
+                    codes=codes[place, fold.test],
+                    unit=fold.test,
+                    repeat=fold.repeat,
+                    n_train=n - len(fold.hidden),
+                    losses={name: each[place, at, fold.test] for name, each in losses.items()},
+                    right={},
+                    refused={},
+                )
+                for at, fold in enumerate(folds if possible[place] else [])
+            ]
+            yield loss, number, held or None
+
+
+def _may_be_proven(guarantee: str, d: np.ndarray, largest: float | None) -> np.ndarray:
+    """Which tables (T,) are worth the package's proof, from differences (T, C, F, n) that are 0 where a fold does not judge.
+
+    A bound above 0 takes a mean beyond the normal quantile of its standard error, and an e-value has at most half of the wealth
+    in each bet that wins.
+    """
+    if guarantee == BETTING:
+        assert largest is not None
+        most = np.log1p(np.maximum(d, 0) / (2 * largest)).sum(axis=(2, 3))
+        return np.asarray((most >= np.log(d.shape[1] / ALPHA)).any(axis=1))
+    of_rows = d.sum(axis=2) / REPEATS
+    errors = of_rows.std(axis=2, ddof=1) / np.sqrt(d.shape[3])
+    return np.asarray((of_rows.mean(axis=2) > norm.ppf(1 - ALPHA) * errors).any(axis=1))
 
 
 def _deal(guarantee: str, y: np.ndarray, rng: np.random.Generator) -> list[Fold]:
