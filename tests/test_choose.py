@@ -145,6 +145,58 @@ def test_one_fold_or_few_units_have_no_bound(monkeypatch):
     assert lower_bounds(d, patients, 0.1)[0].lower == -np.inf
 
 
+def rarely(n, rare):
+    """Rows each in a fold of its own, of which the first are of a rare class."""
+    return replace(dealt_in_turn(n, n), code=(np.arange(n) >= rare).astype(int))
+
+
+def test_a_rare_class_has_no_bound_and_its_worst_loss_counts_twice_until_it_is_common(monkeypatch):
+    monkeypatch.setattr(bound, "FEWEST_OF_CLASS", 5)
+    monkeypatch.setattr(bound, "COMMON", 10)
+    d = np.r_[rng.normal(-0.2, 0.3, size=9), rng.normal(0.3, 0.3, size=21)]
+    for rare in (0, 1, 4):
+        assert lower_bounds(d[None], rarely(30, rare), 0.1)[0].lower == -np.inf
+    by_student = lambda values: ttest_1samp(values, 0).confidence_interval(0.8).low  # noqa: E731
+    (found,) = lower_bounds(d[None], rarely(30, 9), 0.1)
+    assert found.lower == pytest.approx(by_student(np.r_[d, d[:9].min()])) and found.mean == pytest.approx(d.mean())
+    (common,) = lower_bounds(d[None], rarely(30, 10), 0.1)
+    assert common.lower == pytest.approx(by_student(d)) and found.lower < common.lower
+    better = np.r_[np.full(9, 2.0), d[9:]]  # a rare class that speaks for the pipeline raises no bound
+    assert lower_bounds(better[None], rarely(30, 9), 0.1)[0].lower == pytest.approx(by_student(better))
+
+
+def test_groups_count_once_of_a_rare_class(monkeypatch):
+    monkeypatch.setattr(bound, "FEWEST_OF_CLASS", 5)
+    d, dealt = rng.normal(0.3, 0.1, size=(1, 40)), rarely(40, 8)
+    assert np.isfinite(lower_bounds(d, dealt, 0.1)[0].lower)
+    in_pairs = replace(dealt, unit=np.arange(40) // 2)  # eight rows of four groups
+    assert lower_bounds(d, in_pairs, 0.1)[0].lower == -np.inf
+
+
+class InTurn:
+    """In place of a generator: rows stay in their order."""
+
+    def permutation(self, n):
+        return np.arange(n)
+
+
+def test_bets_of_a_fair_game_on_a_rare_class_have_a_mean_of_1():
+    """All sequences of eleven labels, each with its probability; they began early where the rare class had no label."""
+    share, n = 0.15, 11
+    gain = {0: 0.1, 1: -0.1 * (1 - share) / share}
+    mean = 0.0
+    for codes in product((0, 1), repeat=n):
+        chance = np.prod([share if code else 1 - share for code in codes])
+        try:
+            folds = one_after_the_other(Units.of(np.arange(n), np.array(codes), np.arange(2), None), 5, 1, InTurn())
+        except NoFolds:
+            mean += chance
+            continue
+        judged = np.concatenate([fold.test for fold in folds])
+        mean += chance * np.exp(log_wealth(np.array([gain[codes[row]] for row in judged]))[-1])
+    assert mean == pytest.approx(1, abs=1e-12)
+
+
 def test_wealth_is_that_of_the_gambler_step_by_step():
     d = rng.uniform(-1, 1, size=30)
     wealth, total, squares = [1.0], 0.0, 0.0
@@ -478,6 +530,28 @@ def test_a_dozen_labels_have_no_bound_and_it_is_said(small, monkeypatch):
     found = small.choose(TRAIN, folds=3, repeats=1, random_seed=0, **QUIET)
     assert found.name == "supervised" and np.isfinite(found.table.loc["probability", "difference"])
     assert found.verdict.startswith("Use the supervised model: a proof takes 20 labels at least, and there are 12. The best on")
+
+
+def test_too_few_labels_of_a_class_have_no_bound_and_it_is_said(small, monkeypatch):
+    counts = np.bincount(small.problem.labeled.codes)
+    monkeypatch.setattr(bound, "FEWEST_OF_CLASS", counts.min() + 1)
+    found = small.choose({"mine": bpls.Train("random", rounds=4)}, folds=3, repeats=1, random_seed=0, **QUIET)
+    assert found.name == "supervised" and found.table.loc["mine", "bound"] == -np.inf
+    rarest = f"{counts.min() + 1} labels of each class at least, and class {counts.argmin()} has {counts.min()}. The best on"
+    assert found.verdict.startswith(f"Use the supervised model: a proof takes {rarest}")
+
+
+def test_a_class_that_no_label_has_is_said_and_nothing_is_left_for_a_wider_prior():
+    """40 labels of one class, of a model of two: a wider prior predicts these labels better, and all others worse."""
+    draw = np.random.default_rng(0)
+    X, y = draw.normal(size=(60, 2)), np.where(np.arange(60) < 40, 0, -1)
+    with pytest.warns(bpls.BPLSWarning, match="no labeled row of class"):
+        pls, wide = (bpls.BPLS(reference.logistic(X, y, scale=scale)) for scale in (2.5, 10.0))
+    pipelines = {"wide": bpls.Train(rounds=0, scorer=wide)}
+    for how in ({}, {"guarantee": "betting", "loss": "brier"}):
+        found = pls.choose(pipelines, random_seed=0, **how, **QUIET)
+        assert found.name == "supervised"
+        assert "no labeled rows can be set aside to judge others, since class 1 has no label. Label more" in found.verdict
 
 
 def test_too_few_labels_are_said(table):

@@ -90,10 +90,12 @@ def lower_bounds(differences: np.ndarray, dealt: Dealt, alpha: float) -> list[Bo
     finite = np.isfinite(differences).all(axis=1)
     with np.errstate(invalid="ignore"):
         bounds = [Bound(float(d.mean()), np.nan, -np.inf) for d in differences]
+    few = len(np.unique(dealt.unit)) < FEWEST or dealt.units_by_class.min() < FEWEST_OF_CLASS
+    if few or not finite.any():
+        return bounds
     spreads = _spreads(differences[finite], dealt)
     of_units, of_folds = spreads[:2]
-    few = of_units.df < FEWEST - 1 or dealt.units_by_class.min() < FEWEST_OF_CLASS
-    if not finite.any() or few or of_folds.df < 1:
+    if of_folds.df < 1:
         return bounds
     correlation, share = of_units.correlation(), alpha * finite.mean()
     errors = np.sqrt([(1 + dealt.ratio) * each.variance for each in spreads])
@@ -144,7 +146,7 @@ def _spreads(d: np.ndarray, dealt: Dealt) -> list[_Spread]:
 
 
 def _with_worst_again(d: np.ndarray, dealt: Dealt, rare: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Differences (C, T') and their units (T',), with one more unit of each rare class, as bad as its worst for each pipeline."""
+    """Differences (C, T') and units (T',) with one more unit of each rare class, as bad as its worst for each pipeline."""
     values, units = [d], [dealt.unit]
     for code in rare:
         here = dealt.code == code

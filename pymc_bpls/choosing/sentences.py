@@ -45,10 +45,7 @@ def say_choice(
     nearest = max(finite, key=lambda name: (evidence[name].proof, evidence[name].difference, name))
     near = evidence[nearest]
     if few:
-        return (
-            f"{kept}: {few}. "
-            f'The best on rows that were set aside is "{nearest}" ({_say_difference(near, loss)}).'
-        )
+        return f'{kept}: {few}. The best on rows that were set aside is "{nearest}" ({_say_difference(near, loss)}).'
     return (
         f'{kept}: {n} labels prove no other pipeline better. Nearest to a proof is "{nearest}" ({_say_difference(near, loss)}; '
         f"{_say_short(near, guarantee, alpha, n_pipelines)}). {_say_labels(near.labels, n, loss)}"

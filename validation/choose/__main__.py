@@ -23,7 +23,8 @@ from validation.study.store import Store
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study."""
     parser = make_parser("choose", "does choosing by labeled rows do harm?")
-    parser.add_argument("parts", nargs="*", choices=[RARE, *PARTS, []], help="which parts to compute; none writes the report alone")
+    parts = [RARE, *PARTS]
+    parser.add_argument("parts", nargs="*", choices=[*parts, []], help="which parts to compute; none writes the report alone")
     given = parser.parse_args(arguments)
     store: Store[Case] = Store(given.folder / "results" / "choose", protocol)
     of_rare: Store[Cell] = Store(store.folder, rare.protocol)

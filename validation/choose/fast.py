@@ -66,7 +66,7 @@ def predict(
 ) -> Mapping[str, np.ndarray]:
     """Of the supervised model and the pipelines, class 1's probability (T, F, m) at rows `at`, as in `averaged`.
 
-    X (T, n, q) and y (T, n) are labeled rows, weights (T, F, n) say which of them a fold trains on, pool (T, m', q) has no label.
+    X (T, n, q) and y (T, n) are labeled rows, weights (T, F, n) say which of them train, pool (T, m', q) has no label.
     """
     labels = np.broadcast_to(y[:, None], weights.shape)
     fits = {SUPERVISED: fit(X, labels, weights, intercept, OF_TRUTH)}

@@ -83,8 +83,8 @@ def protocol(cell: Cell) -> dict[str, Any]:
 
 
 def repeat(cell: Cell, repetition: int) -> dict[str, Any]:
-    """By loss the pipelines' mean gains over the tables; by guarantee and loss in how many tables there is a proof to be had, in
-    how many the supervised model was left, and for one that is worse in its table.
+    """By loss the pipelines' mean gains over the tables; by guarantee and loss in how many tables rows can be set aside for a
+    proof, in how many the supervised model was left, and in how many for one that is worse in its table.
     """
     rng = np.random.default_rng([round(1000 * cell.share), cell.n_labeled, cell.n_pipelines, repetition])
     tables = _draw(cell, rng)
@@ -102,7 +102,7 @@ def repeat(cell: Cell, repetition: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Tables:
-    """Labeled rows (T, n, q), their classes (T, n), pools, and by loss how much less pipelines lose than the supervised (T, C)."""
+    """Labeled rows (T, n, q), their classes (T, n), pools, and by loss pipelines' gains over the supervised (T, C)."""
 
     X: np.ndarray
     y: np.ndarray
@@ -154,7 +154,7 @@ def _choose(cell: Cell, guarantee: str, loss: str, judged: list[Judged]) -> int 
 def _judged(
     cell: Cell, guarantee: str, tables: _Tables, rng: np.random.Generator
 ) -> Iterator[tuple[str, int, list[Judged] | None]]:
-    """By loss the numbers of tables where a proof can be had, with their folds, None where differences show that there is none."""
+    """By loss the numbers of tables that have folds, with these; None where differences show that there is no proof."""
     dealt = {number: folds for number in range(TABLES) if (folds := _deal(guarantee, tables.y[number], rng))}
     if not dealt:
         return

@@ -48,8 +48,8 @@ def say_rare(found: Found) -> str:
         [
             "## Rare classes",
             f"Tables of {', '.join(map(str, sorted({cell.n_labeled for cell in found})))} labels and a pool of {POOL} rows, in "
-            "which a class has a share of 1 to 10% in expectation. Their coefficients are drawn from the supervised model's own "
-            f"prior, normal with standard deviations {', '.join(f'{sd:g}' for sd in OF_TRUTH)} (intercept, slopes), and it "
+            "which a class has a share of 1 to 10% in expectation. Their coefficients are drawn from the supervised model's "
+            f"own prior, normal with standard deviations {', '.join(f'{sd:g}' for sd in OF_TRUTH)} (intercept, slopes), and it "
             "predicts by an average over its posterior (Laplace's Gaussian). No other pipeline then has a smaller expected "
             "loss, so that any leaving is an error of the guarantee. Fits are a fast program's; folds, bounds, bets and the "
             f"choice are the package's, {FOLDS} folds dealt {REPEATS} times (bets: once), alpha = {ALPHA:g}. Pipelines, of "
@@ -105,4 +105,7 @@ def _say_gains(found: Found) -> str:
             if len(gains) > 1:
                 errors = gains.std(axis=0, ddof=1) / np.sqrt(len(gains))
                 largest = max(largest, float(np.max(gains.mean(axis=0) - 2 * errors)))
-    return f"By two standard errors over repetitions, no pipeline's expected loss is lower than the supervised model's by {largest:.2g}."
+    return (
+        "Means over tables agree that no pipeline is better: what a pipeline's mean loss is below the supervised model's by, "
+        f"less two standard errors over repetitions, is {largest:.2g} at most."
+    )

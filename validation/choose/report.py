@@ -54,8 +54,9 @@ def write(store: Store[Case], path: Path) -> Path | None:
         return None
     sections = [
         "# Choosing by labeled rows",
-        "`python -m validation.choose rare null size paper power pooled` computes what is missing in `validation/results/choose`, "
-        "and writes this. A choice is between the supervised model, logistic regression under Normal(0, 2.5), and others; "
+        "`python -m validation.choose rare null size paper power pooled` computes what is missing in "
+        "`validation/results/choose`, and writes this. "
+        "A choice is between the supervised model, logistic regression under Normal(0, 2.5), and others; "
         f"{FOLDS[SIZE]} folds if nothing else is said, alpha = {ALPHA:g}. "
         f"Differences are in points of accuracy; ± is half of a {LEVEL:.0%} t interval over repetitions.",
         say_rare(rare_cells),
