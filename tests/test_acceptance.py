@@ -11,13 +11,13 @@ import pymc as pm
 import pytest
 import reference
 from scipy.special import expit, xlogy
-from scipy.stats import betabinom, false_discovery_control
+from scipy.stats import betabinom, binom, false_discovery_control
 
 import pymc_bpls as bpls
 from pymc_bpls.acceptance.conformal import conformal_p_values, step_up
 from pymc_bpls.acceptance.coverage import find_coverage
 from pymc_bpls.acceptance.predictions import leave_one_out
-from pymc_bpls.acceptance.sentences import Hypotheses, say_approximation, say_verdict
+from pymc_bpls.acceptance.sentences import Hypotheses, say_approximation, say_calibration, say_verdict
 from pymc_bpls.acceptance.strangers import glance
 
 QUIET = {"progressbar": False}
@@ -91,6 +91,19 @@ def test_p_values_are_those_of_left_out_labels(small, table, found):
     np.testing.assert_allclose(found["p_value"], by_hand)
     assert f"{right.sum()} ({right.mean():.0%}) are predicted right" in found.attrs["calibration"]
     assert found.attrs["guarantee"].startswith("approximate") and found.attrs["n_calibration"] == 12
+
+
+@pytest.mark.parametrize("p", [0.997, 0.9, 0.6])
+@pytest.mark.parametrize("n", [20, 40])
+def test_confidence_and_accuracy_disagree_beyond_chance_as_often_as_said(p, n):
+    """scipy's binomial: of confidences near 1 a single error came as "beyond chance" with probability .11."""
+    wrong_way = 0.0
+    for n_right in range(n + 1):
+        said = say_calibration(np.full(n, p), np.arange(n) < n_right)
+        fewer, more = binom.cdf(n_right, n, p), binom.sf(n_right - 1, n, p)
+        assert ("overconfident" in said) == (fewer < 0.025) and ("underconfident" in said) == (more < 0.025)
+        wrong_way += binom.pmf(n_right, n, p) * ("beyond chance" in said)
+    assert wrong_way <= 0.05
 
 
 def test_a_split_sets_half_of_the_labels_aside(small, table):

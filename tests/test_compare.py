@@ -1,6 +1,7 @@
 """Runs of several criteria over several splits, and their paired differences."""
 
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from importlib import import_module
 from multiprocessing import get_context
 
 import numpy as np
@@ -13,8 +14,17 @@ from scipy.stats import ttest_rel
 import pymc_bpls as bpls
 from pymc_bpls.comparison.differences import with_differences
 
+comparing = import_module("pymc_bpls.comparison.compare")
 QUIET = {"progressbar": False}
 CRITERIA = ["ppp[ep]", "probability", "random"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def of_small_tables():
+    """The splits here judge by a few rows of a class, and an interval takes five."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(comparing, "FEWEST_OF_CLASS", 1)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +183,18 @@ def test_too_few_labels_to_judge_by_are_refused(table):
         bpls.compare(pls, ["random"], 3, test_share=1, **QUIET)
     with pytest.raises(bpls.CriterionError, match=r"executor=4 runs nothing\. Give what has submit"):
         bpls.compare(pls, ["random"], 3, executor=4, **QUIET)
+
+
+def test_a_class_that_judges_nothing_leaves_no_interval():
+    """40 labels of one class of two: any run that confirms it looks better on each split, on the others it is worse."""
+    draw = np.random.default_rng(0)
+    X, y = np.c_[np.ones(60), draw.normal(size=(60, 2))], np.where(np.arange(60) < 40, 0, -1)
+    with pytest.warns(bpls.BPLSWarning, match="no labeled row of class"):
+        pls = bpls.BPLS(reference.logistic(X, y))
+    found = bpls.compare(pls, ["probability"], 4, rounds=5, random_seed=0, **QUIET)
+    gain = found.sel(measure="log_score", criterion="probability", against="supervised")
+    assert gain["difference"] > 2 * gain["standard_error"] > 0 and np.isnan(gain["low"]) and np.isnan(gain["high"])
+    assert found.attrs["verdict"].startswith("Whether anything was gained is unknown: 0 rows of class 1 judge, and an interval")
 
 
 def test_a_clear_gain_is_said_to_be_one():

@@ -11,6 +11,7 @@ import pymc_bpls as bpls
 from pymc_bpls import CriterionError, EvidenceDrop, LabelError, MaxRounds, NoGain, RowError, Threshold
 from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.audit.track import read_track
+from pymc_bpls.model.data.table import Labeled
 
 N = 12
 
@@ -130,6 +131,13 @@ def test_a_share_is_drawn_within_each_class_by_the_run_s_seed(small, table):
     assert runs[0]["row"].to_numpy().tolist() != runs[2]["row"].to_numpy().tolist()
     for code in (0, 1):
         assert (runs[0]["label"] == code).sum() == round(0.4 * (y == code).sum())
+
+
+def test_a_class_of_two_labels_judges_too():
+    """A share of .2 drew none of two, so that only the other class judged."""
+    labeled = Labeled(np.arange(22), np.repeat([0, 1], [20, 2]), np.ones(22))
+    held = NoGain().held_out(labeled, np.random.default_rng(0))
+    assert np.bincount(labeled.codes[np.isin(labeled.positions, held)]).tolist() == [4, 1]
 
 
 def test_a_large_share_leaves_each_class_a_row(small, table):

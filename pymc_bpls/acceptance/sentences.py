@@ -12,6 +12,9 @@ from pymc_bpls.acceptance.coverage import Coverage
 from pymc_bpls.approximations.automatic import EP
 from pymc_bpls.text.numbers import percent
 
+#: Below which one of two tails is beyond chance: 5% in both.
+_TAIL = 0.025
+
 
 @dataclass(frozen=True)
 class Hypotheses:
@@ -113,14 +116,24 @@ def say_guarantee(by: str, coverage: Coverage | None, *, per_class: bool) -> str
     return f"{how}. They are not: rows that the labeled rows do not cover are never accepted, and it is for the others alone."
 
 
+def _tails(confidence: np.ndarray, n_right: int) -> tuple[float, float]:
+    """Probabilities of so few right predictions and of so many, if each is right with its confidence: Poisson's binomial.
+
+    Errors of confident predictions are too rare for the normal distribution.
+    """
+    p = np.ones(1)
+    for each in confidence:
+        p = np.convolve(p, [1 - each, each])
+    return float(p[: n_right + 1].sum()), float(p[n_right:].sum())
+
+
 def say_calibration(confidence: np.ndarray, right: np.ndarray) -> str:
     """Confidence beside accuracy of the calibration rows."""
     n = len(right)
-    error = 1.96 * np.sqrt(max(float(np.sum(confidence * (1 - confidence))), 0.0)) / n
-    off = float(right.mean() - confidence.mean())
+    fewer, more = _tails(confidence, int(right.sum()))
     said = "the two agree, up to chance"
-    if abs(off) > error:
-        said = f"the model is {'under' if off > 0 else 'over'}confident, beyond chance"
+    if min(fewer, more) < _TAIL:
+        said = f"the model is {'over' if fewer < more else 'under'}confident, beyond chance"
     return (
         f"Of {n} labeled rows, each predicted without its own label, {right.sum()} ({percent(float(right.mean()))}) are "
         f"predicted right, and their mean confidence is {confidence.mean():.2f}: {said}."

@@ -13,12 +13,14 @@ import xarray as xr
 
 from pymc_bpls.arguments import check
 from pymc_bpls.audit.forms import Form, read_forms
+from pymc_bpls.choosing.bound import FEWEST_OF_CLASS
 from pymc_bpls.comparison.differences import SUPERVISED, Estimate, bonferroni, with_differences
 from pymc_bpls.comparison.splits import Split, read_splits
 from pymc_bpls.compute.executors import Executor
 from pymc_bpls.compute.threads import IN_TURN, side_by_side
 from pymc_bpls.compute.work import working
 from pymc_bpls.errors import ApproximationError, ModeError
+from pymc_bpls.model.problem import Problem
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion
 from pymc_bpls.scoring.engines import refuse_weight
 from pymc_bpls.scoring.scorer import Scorer, settled
@@ -97,7 +99,8 @@ def compare(
         (measure, criterion, against) the mean `difference` of final models, paired by split, with its `standard_error`, 95%
         interval `low` to `high`, and number `n` of splits. `against` is "supervised", which each run starts from, or another
         criterion. Random splits redraw the same rows, which the standard error takes into account [1]_; given ones count as
-        independent. attrs: `verdict`. A run that was refused from the start is NaN, and `stop_reason` says why.
+        independent. There is no interval where fewer than five rows of a class judge. attrs: `verdict`. A run that was
+        refused from the start is NaN, and `stop_reason` says why.
 
     Raises
     ------
@@ -152,7 +155,10 @@ def compare(
     if isinstance(splits, int | np.integer):
         overlap = len(drawn[0].test) / len(drawn[0].labeled)
     found = with_differences(_gather(forms, finished), overlap)
-    return found.assign_attrs(verdict=say_differences(found), **made)
+    few = _say_few(problem, drawn)
+    if few:
+        found = found.assign(low=found["low"] * np.nan, high=found["high"] * np.nan)
+    return found.assign_attrs(verdict=few or say_differences(found), **made)
 
 
 def _train_each(
@@ -212,6 +218,19 @@ def _gather(forms: Sequence[Form], finished: Sequence[Sequence[Outcome]]) -> xr.
             "compiling": of(lambda outcome: outcome.compiling),
         },
         coords={"criterion": [form.label for form in forms], "split": np.arange(len(finished)), "n_pseudo": steps},
+    )
+
+
+def _say_few(problem: Problem, drawn: Sequence[Split]) -> str:
+    """Of which class too few labeled rows judge, so that differences without its losses would vary too little; else empty."""
+    judging = np.unique(np.concatenate([split.test for split in drawn]))
+    counts = np.bincount(problem.table.codes[judging], minlength=len(problem.classes.names))
+    rarest = int(counts.argmin())
+    if counts[rarest] >= FEWEST_OF_CLASS:
+        return ""
+    return (
+        f"Whether anything was gained is unknown: {counts[rarest]} rows of class {problem.classes.names[rarest]} judge, and "
+        f"an interval takes {FEWEST_OF_CLASS} of each class. Label more of them."
     )
 
 

@@ -154,8 +154,8 @@ class NoGain(StopRule):
     Parameters
     ----------
     rows : float or array_like, default 0.2
-        Their share of the labeled rows, drawn by the run's `random_seed` within each class and leaving each class a row; or
-        their positions in the table, a mask of the table, or names of the index.
+        Their share of the labeled rows, drawn by the run's `random_seed` within each class, one at least of a class that has
+        two, and leaving each class a row; or their positions in the table, a mask of the table, or names of the index.
     patience : int, default 5
         Rounds.
 
@@ -216,14 +216,14 @@ class NoGain(StopRule):
         if isinstance(self.rows, tuple):
             _check_labeled(np.asarray(self.rows), labeled, "NoGain(rows=)")
             return np.sort(np.asarray(self.rows))
-        chosen = []
-        for code in np.unique(labeled.codes):
-            rows = labeled.positions[labeled.codes == code]
-            chosen.append(rng.permutation(rows)[: min(round(self.rows * len(rows)), len(rows) - 1)])
-        rows = np.sort(np.concatenate(chosen))
-        if not rows.size:
+        counts = np.bincount(labeled.codes)
+        if not np.round(self.rows * counts).any() or counts.max() < 2:
             raise RowError(f"NoGain(rows={self.rows}) is less than a row of any class. Give a larger share, or positions.")
-        return rows
+        chosen = []
+        for code in np.flatnonzero(counts):
+            rows = labeled.positions[labeled.codes == code]
+            chosen.append(rng.permutation(rows)[: min(max(1, round(self.rows * len(rows))), len(rows) - 1)])
+        return np.sort(np.concatenate(chosen))
 
 
 @dataclass(frozen=True)

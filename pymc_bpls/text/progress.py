@@ -35,8 +35,9 @@ class _Left(ProgressColumn):
     """About how long the rest takes, from the first part on."""
 
     def render(self, task: Task) -> Text:
-        known = task.total and task.completed and task.elapsed and not task.finished
-        return Text(say_left(task.elapsed * (task.total / task.completed - 1)) if known else "")
+        if not task.total or not task.completed or not task.elapsed or task.finished:
+            return Text("")
+        return Text(say_left(task.elapsed * (task.total / task.completed - 1)))
 
 
 class _Display:
