@@ -36,6 +36,7 @@ from pymc_bpls.pool.posterior import FITS
 from pymc_bpls.scoring.engines import EngineForEachD, OneEngine
 from pymc_bpls.scoring.fitted import ModelFit
 from pymc_bpls.scoring.one_model import ModelScorer
+from pymc_bpls.scoring.predictors import check_predictor, settled_predictor
 from pymc_bpls.selector import PseudoLabelSelector
 from pymc_bpls.selftraining.planning import read_test
 from pymc_bpls.summaries.problem import summarise_problem
@@ -43,8 +44,6 @@ from pymc_bpls.text.provenance import made_with
 from pymc_bpls.text.summary import Summary
 from pymc_bpls.trained.result import read_trained
 from pymc_bpls.trained.sample import Sampling, sample_final
-
-_PREDICTORS = ("map", "auto", "ep", "vi", "laplace")
 
 
 class BPLS(PseudoLabelSelector):
@@ -76,11 +75,12 @@ class BPLS(PseudoLabelSelector):
     index : pandas.Index or array_like, optional
         The user's index of the rows, of any kind, by default from the model's coords and the pool's frame. Results have it as
         a coordinate of its name (`index_` before a name that results use themselves); `read_index` has it back as it was.
-    predictor : {"map", "auto", "ep", "vi", "laplace"} or callable, default "map"
-        Gives pseudo-labels, and what `predict_proba` says by default: class probabilities at the mode; averaged over an
-        approximation of the posterior given D, that of the name or with "auto" the one that `score` takes by itself; or
-        `predictor(positions)`, an array of shape (rows, classes). In a hierarchy, whose mode can be far from the posterior,
-        take "auto". It costs a fit for each D.
+    predictor : {"auto", "map", "ep", "vi", "laplace"} or callable, default "auto"
+        Gives pseudo-labels, and what `predict_proba` says by default: class probabilities averaged over an approximation of
+        the posterior given D; at the mode ("map"), as in the paper; or `predictor(positions)`, an array of shape (rows,
+        classes). "auto" averages over the approximation that the criterion is scored by, and beside criteria that have none
+        ("probability", "random", functions of your own) over the one that `score("ppp")` takes. Under improper priors it is
+        at the mode. Runs keep their predictor.
     initvals : mapping, optional
         Where to start looking for the mode, by variable.
 
@@ -126,11 +126,10 @@ class BPLS(PseudoLabelSelector):
         unlabeled: Any = -1,
         classes: Any = None,
         index: Any = None,
-        predictor: str | Callable[[np.ndarray], Any] = "map",
+        predictor: str | Callable[[np.ndarray], Any] = "auto",
         initvals: Mapping[str, Any] | None = None,
     ) -> None:
-        if not callable(predictor) and predictor not in _PREDICTORS:
-            raise CriterionError(f'predictor="{predictor}" is unknown. Use "map", "auto", "ep", "vi", "laplace" or a callable.')
+        check_predictor(predictor)
         variant = model if isinstance(model, Variant) else None
         model = model if variant is None else variant.model
         bambi = from_bambi(model, unlabeled, classes, index) if is_bambi(model) else None
@@ -159,7 +158,7 @@ class BPLS(PseudoLabelSelector):
         density, name = self._problem.density, self._problem.name
         engine = Engine(density, Compiler(), conditional=self._problem.class_conditional)
         engines = OneEngine(engine) if density.joint is None else EngineForEachD(engine, name)
-        self._scorer = ModelScorer(self._problem, engines, predictor)
+        self._scorer = ModelScorer(self._problem, engines, settled_predictor(predictor, proper=self._problem.proper))
         self._search: Search | None = None
         self._warn(unlabeled, pool)
 

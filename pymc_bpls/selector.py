@@ -120,10 +120,11 @@ class PseudoLabelSelector(ABC):
             What was trained: what `self_train`, `resume`, `sample` or `marginalize` returned, read back from a file too; of
             replicates, the mean over all. By default the labeled rows alone.
         by : {"mode", "gaussian", "draws"}, optional
-            At the mode; averaged over the Gaussian approximation of the posterior, the run's own ("ep", "vi") or Laplace's; or
-            averaged over the draws of a sample. By default over the draws where `result` holds some (of `sample` or
-            `marginalize`), else as the `predictor` of `BPLS` says, which is at the mode unless another one was given. Two
-            approximations differ in how sure they are: what a run gains in log score is its difference to a run of `rounds=0`.
+            At the mode; averaged over the approximation of the posterior that the run's criterion is scored by, without one
+            over the one that `score("ppp")` takes; or averaged over the draws of a sample. By default over the draws where
+            `result` holds some (of `sample` or `marginalize`), else as the run was predicted, and without a run as the
+            `predictor` of `BPLS` says; attrs say how (`predicted`). Two approximations differ in how sure they are: what a run
+            gains in log score is its difference to a run of `rounds=0`.
 
         Returns
         -------
@@ -162,8 +163,7 @@ class PseudoLabelSelector(ABC):
         Parameters
         ----------
         rows, result, by
-            As in `predict_proba`: by default all rows, by the model of the labeled rows alone, at the mode (averaged over the
-            draws of a `result` that holds some).
+            As in `predict_proba`: by default all rows, by the model of the labeled rows alone.
 
         Returns
         -------
@@ -319,6 +319,7 @@ class PseudoLabelSelector(ABC):
                 scores, fit = scores_of_pool(self._lazy, scorer, settings, made, top=top, to=to, executor=executor)
             modes = self._look_for_modes(other_modes, lambda: fit)
         told = {"criterion": settings.criterion.name, "expansion": expansion, "labels": settings.rule.name}
+        told |= {"predicted": scorer.how_it_predicted(fit)}
         return scores.assign_attrs(**told, candidate=candidate, other_modes=modes, **made)
 
     def self_train(

@@ -347,20 +347,20 @@ def test_the_table_is_made_of_the_losses(choice):
     assert choice.verdict.startswith("Use the supervised model: 12 labels prove no other pipeline better.")
     assert "To see a difference of 0.01 nats of log loss it would take" in choice.verdict
     assert "probability" in str(choice) and "<table" in choice._repr_html_()
-    assert choice.predicted == 'Pipelines predict at the mode; predictor="auto" of BPLS averages over the posterior instead.'
+    assert choice.predicted == "Predictions are averaged over the posterior by the approximation that scores."
     assert choice.predicted in str(choice)
 
 
-def test_each_way_to_predict_is_said(small):
-    averaged = bpls.BPLS(small.problem.model, predictor="ep")
+def test_each_way_to_predict_is_said(at_mode):
+    averaged = bpls.BPLS(at_mode.problem.model, predictor="ep")
     ways = {
         "a": bpls.Train(),
         "b": bpls.Train(scorer=averaged),
         "c": bpls.Marginalize(),
         "d": ByUser(lambda labels, seed: None),
     }
-    assert say_predictions({name: way.how_it_predicts(small) for name, way in ways.items()}).startswith(
-        'Pipelines predict at the mode (a); averaged over the posterior by "ep" (b); averaged over draws (c); by a function of '
+    assert say_predictions({name: way.how_it_predicts(at_mode) for name, way in ways.items()}).startswith(
+        'Predictions are at the mode (a); averaged over the posterior by "ep" (b); averaged over draws (c); by a function of '
         "your own (d); predictor="
     )
 

@@ -114,13 +114,13 @@ def four(run):
 # a stop rule that holds rows out
 
 
-def test_a_stop_rule_keeps_its_rows_out_of_every_model(small, table):
+def test_a_stop_rule_keeps_its_rows_out_of_every_model(at_mode, table):
     X, y, _ = table
-    run = small.self_train("probability", stop=Confident(-np.inf), rounds=3, random_seed=4, **QUIET)
+    run = at_mode.self_train("probability", stop=Confident(-np.inf), rounds=3, random_seed=4, **QUIET)
     rows = run["held_out"]["row"].to_numpy()
     assert len(rows) == 2 and (y[rows] == run["held_out"]["label"]).all() and set(y[rows]) == {0, 1}
     others = np.setdiff1d(np.arange(len(y)), rows)
-    apart = bpls.BPLS(logistic(X[others], y[others])).self_train("probability", rounds=3, **QUIET)
+    apart = bpls.BPLS(logistic(X[others], y[others]), predictor="map").self_train("probability", rounds=3, **QUIET)
     np.testing.assert_allclose(run["history"]["score"], apart["history"]["score"], rtol=1e-9)
     np.testing.assert_array_equal(run["history"]["candidate"], others[apart["history"]["candidate"]])
     p = np.exp(run["curve"]["held_out_log_score"].to_numpy())
@@ -181,11 +181,11 @@ def test_rows_that_cannot_be_held_out_are_refused(small, rows, error, message):
 # a label rule
 
 
-def test_a_label_rule_scores_the_classes_that_it_says(small):
-    scores, p = small.score(labels=LeastProbable(), approximation="laplace"), small.predict_proba()
+def test_a_label_rule_scores_the_classes_that_it_says(at_mode):
+    scores, p = at_mode.score(labels=LeastProbable(), approximation="laplace"), at_mode.predict_proba()
     expected = p.sel(row=scores["candidate"].to_numpy())
     np.testing.assert_array_equal(scores["pseudo_label"], p["class"].to_numpy()[expected.argmin("class")])
-    every = small.score(labels="all", approximation="laplace")
+    every = at_mode.score(labels="all", approximation="laplace")
     chosen = every["score"].sel(label=scores["pseudo_label"])
     np.testing.assert_allclose(scores["score"], chosen, rtol=1e-9)
 
@@ -206,18 +206,18 @@ def test_a_label_rule_goes_through_a_file_on_to_an_audit(small, tmp_path):
     assert (audit.rounds["run_regret"] >= 0).all()
 
 
-def test_a_label_rule_is_that_of_exact_values_and_of_their_audit(small, tmp_path):
+def test_a_label_rule_is_that_of_exact_values_and_of_their_audit(at_mode, tmp_path):
     rule = LeastProbable()
-    exact = through_a_file(small.exact("ppp", labels=rule, **PSIS), tmp_path)
+    exact = through_a_file(at_mode.exact("ppp", labels=rule, **PSIS), tmp_path)
     np.testing.assert_array_equal(
-        exact["exact"]["pseudo_label"], small.score(labels=rule, approximation="laplace")["pseudo_label"]
+        exact["exact"]["pseudo_label"], at_mode.score(labels=rule, approximation="laplace")["pseudo_label"]
     )
-    for audit in (small.audit(["ppp"], exact, labels=rule), small.audit(["ppp"], labels=rule, **PSIS)):
+    for audit in (at_mode.audit(["ppp"], exact, labels=rule), at_mode.audit(["ppp"], labels=rule, **PSIS)):
         np.testing.assert_array_equal(audit.candidates["pseudo_label"], exact["exact"]["pseudo_label"])
     with pytest.raises(bpls.CriterionError, match='exact= holds labels="least probable", a rule of your own'):
-        small.audit(["ppp"], exact)
+        at_mode.audit(["ppp"], exact)
     with pytest.raises(bpls.CriterionError, match='labels= is "opposite", and exact= holds "least probable"'):
-        small.audit(["ppp"], exact, labels=Opposite())
+        at_mode.audit(["ppp"], exact, labels=Opposite())
 
 
 # a label rule that draws
@@ -239,19 +239,19 @@ def test_a_rule_that_draws_goes_through_a_file_on_to_an_audit(small, rule, tmp_p
     assert (one.rounds["run_regret"] >= 0).all()
 
 
-def test_a_rule_that_draws_scores_and_is_exact_by_the_class_that_it_chooses_by(small, tmp_path):
-    exact = through_a_file(small.exact("ppp", labels=Forgetful(), **PSIS), tmp_path)
-    np.testing.assert_array_equal(exact["exact"]["pseudo_label"], small.score(approximation="laplace")["pseudo_label"])
-    audit = small.audit(["ppp"], exact, labels=Forgetful())
+def test_a_rule_that_draws_scores_and_is_exact_by_the_class_that_it_chooses_by(at_mode, tmp_path):
+    exact = through_a_file(at_mode.exact("ppp", labels=Forgetful(), **PSIS), tmp_path)
+    np.testing.assert_array_equal(exact["exact"]["pseudo_label"], at_mode.score(approximation="laplace")["pseudo_label"])
+    audit = at_mode.audit(["ppp"], exact, labels=Forgetful())
     np.testing.assert_array_equal(audit.candidates["pseudo_label"], exact["exact"]["pseudo_label"])
 
 
 # a criterion by the fit on D
 
 
-def test_a_criterion_by_the_fit_scores_what_it_computes(small):
-    scores = small.score(MARGIN, approximation="laplace")
-    p = np.sort(small.predict_proba(scores["candidate"].to_numpy()).to_numpy(), axis=1)
+def test_a_criterion_by_the_fit_scores_what_it_computes(at_mode):
+    scores = at_mode.score(MARGIN, approximation="laplace")
+    p = np.sort(at_mode.predict_proba(scores["candidate"].to_numpy()).to_numpy(), axis=1)
     np.testing.assert_allclose(scores["score"], p[:, 1] - p[:, 0], rtol=1e-9)
 
 

@@ -121,7 +121,7 @@ def two():
     with pm.Model() as model:
         data = pm.Data("X", X)
         pm.Bernoulli("label", logit_p=data @ pm.Normal("b", 0, 2.5, shape=2), observed=y)
-    return bpls.BPLS(model, unlabeled=np.arange(10, 25), classes=["no", "yes"]), X, y
+    return bpls.BPLS(model, unlabeled=np.arange(10, 25), classes=["no", "yes"], predictor="map"), X, y
 
 
 def scatter(panel, label):
@@ -211,7 +211,7 @@ def three():
         data = pm.Data("X", X)
         p = data @ pm.Normal("b", 0, 2, shape=(2, 3)) + pm.Normal("a", 0, 2, shape=3)
         pm.Categorical("label", logit_p=p, observed=np.where(np.arange(40) < 12, truth, -1))
-    pls = bpls.BPLS(model, classes=["wine", "beer", "cider"])
+    pls = bpls.BPLS(model, classes=["wine", "beer", "cider"], predictor="map")
     return pls, X, pls.self_train("probability", rounds=6, progressbar=False)
 
 

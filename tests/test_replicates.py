@@ -12,7 +12,8 @@ from scipy.stats import multivariate_normal
 
 import pymc_bpls as bpls
 from pymc_bpls.rules.label_rules import Sampled
-from pymc_bpls.scoring.one_model import MAP, ModelScorer
+from pymc_bpls.scoring.one_model import ModelScorer
+from pymc_bpls.scoring.predictors import MAP
 from pymc_bpls.scoring.settings import find_settings
 from pymc_bpls.selftraining.history import History
 from pymc_bpls.selftraining.invented import kullback_leibler

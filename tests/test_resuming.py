@@ -169,7 +169,7 @@ def test_ctrl_c_in_any_computation_loses_nothing(small, test_rows, approximation
 def test_ctrl_c_while_a_function_is_compiled_loses_nothing(table, test_rows, monkeypatch):
     X, y, _ = table
     LIBRARY.shelf.clear()
-    compiling = bpls.BPLS(logistic(X, y))
+    compiling = bpls.BPLS(logistic(X, y), predictor="map")
     monkeypatch.setattr(AffineRows, "row_table", None)
     with pytest.MonkeyPatch.context() as patch:
         press(patch, Compiler, "_first", 5)

@@ -56,9 +56,9 @@ def settings(table):
     return {"approximation": "ep", "test": (TEST, table[2][TEST]), "stop": bpls.NoGain([0, 3], 20), "random_seed": 1}
 
 
-def test_a_file_without_a_version_goes_on_as_one_run(small, old, settings):
+def test_a_file_without_a_version_goes_on_as_one_run_at_the_mode(small, at_mode, old, settings):
     assert "version" not in old.attrs and "stop_kind" not in old.attrs
-    whole = small.self_train(**settings, rounds=5, **QUIET)
+    whole = at_mode.self_train(**settings, rounds=5, **QUIET)
     longer = small.resume(old, stop=settings["stop"], rounds=2, **QUIET)
     assert longer.attrs["version"] == VERSION and longer.attrs["stop_kind"] == "rounds"
     assert set(longer.children) == set(whole.children)
@@ -68,10 +68,11 @@ def test_a_file_without_a_version_goes_on_as_one_run(small, old, settings):
     assert whole.attrs["verdict"].startswith(longer.attrs["verdict"])
 
 
-def test_a_file_without_a_version_is_the_run_that_is_written_today(small, old, settings):
-    today = small.self_train(**settings, rounds=3, **QUIET)
+def test_a_file_without_a_version_is_the_run_that_is_written_today(small, at_mode, old, settings):
+    today = at_mode.self_train(**settings, rounds=3, **QUIET)
     assert {*today.attrs} - {*old.attrs} == {
-        *("version", "versions", "random_seed", "stop_kind", "candidate", "other_modes", "table_parts")
+        *("version", "versions", "random_seed", "stop_kind", "candidate", "other_modes", "table_parts"),
+        *("predictor", "averaged_by"),
     }
     assert {*today.children} == {*old.children}
     again = write_run(read_run(old, small.scorer.problem), small.scorer.problem, small.scorer.problem.density.parameters)

@@ -268,7 +268,7 @@ def with_container(table):
         data = pm.Data("X", X[:20])
         b = pm.Normal("b", 0, 2.5, shape=2)
         pm.Bernoulli("label", logit_p=data @ b, observed=y[:20])
-    return bpls.BPLS(model)
+    return bpls.BPLS(model, predictor="map")
 
 
 def test_new_rows_for_a_container_are_evaluated_as_test_rows_of_the_table(with_container, whole, table):

@@ -92,11 +92,11 @@ def test_rounds_are_counted_from_the_first_one_on(small, test_rows):
     assert MaxRounds(1)(run["history"].to_dataset().isel(step=[0])) == "MaxRounds: 1 round is done"
 
 
-def test_rows_set_aside_are_in_no_model(small, table):
+def test_rows_set_aside_are_in_no_model(at_mode, table):
     X, y, _ = table
     aside = [1, 4, 7]
     kept = np.setdiff1d(np.arange(N), aside)
-    run = train(small, rounds=2, stop=NoGain(aside, patience=8))
+    run = train(at_mode, rounds=2, stop=NoGain(aside, patience=8))
     assert run["held_out"]["row"].to_numpy().tolist() == aside
     np.testing.assert_array_equal(run["held_out"]["label"], y[aside])
     np.testing.assert_array_equal(run["labeled"]["row"][: N - 3], kept)
@@ -107,7 +107,7 @@ def test_rows_set_aside_are_in_no_model(small, table):
         fit = LogisticRegression(C=2.5**2, fit_intercept=False, tol=1e-12, max_iter=10_000).fit(X[rows[:n]], labels[:n])
         expected = -log_loss(y[aside], fit.predict_proba(X[aside]))
         np.testing.assert_allclose(run["curve"]["held_out_log_score"][n_pseudo], expected, atol=1e-6)
-    other = bpls.BPLS(logistic(X[np.r_[kept, N:26]], y[np.r_[kept, N:26]]))
+    other = bpls.BPLS(logistic(X[np.r_[kept, N:26]], y[np.r_[kept, N:26]]), predictor="map")
     np.testing.assert_array_equal(train(other, rounds=2)["history"]["score"], run["history"]["score"])
 
 

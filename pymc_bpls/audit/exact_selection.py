@@ -11,9 +11,9 @@ import xarray as xr
 
 from pymc_bpls.audit.track import Track
 from pymc_bpls.montecarlo.references import Method
-from pymc_bpls.scoring.fitted import Fitted
+from pymc_bpls.scoring.fitted import Fitted, Warm
 from pymc_bpls.scoring.results import Pairs, Scores, Values, finished
-from pymc_bpls.scoring.scorer import Scorer, Warm, label_options
+from pymc_bpls.scoring.scorer import Scorer, fit_on, label_options
 from pymc_bpls.scoring.settings import Settings
 from pymc_bpls.selftraining.history import History
 from pymc_bpls.selftraining.run import Run
@@ -49,7 +49,7 @@ def compare_ends(track: Track, exact: Run) -> xr.Dataset:
     scorer, test = track.scorer, track.plan.test
     rows = track.pool if test is None else test.positions
     ends = (track.run.labeled, exact.labeled)
-    predicted = [scorer.log_probabilities(scorer.fit(end, centre_of="vi"), rows).argmax(axis=1) for end in ends]
+    predicted = [scorer.log_probabilities(fit_on(scorer, track.settings, end), rows).argmax(axis=1) for end in ends]
     added = [set(zip(end.positions.tolist(), end.codes.tolist(), strict=True)) for end in ends]
     start = set(zip(track.start.positions.tolist(), track.start.codes.tolist(), strict=True))
     values: dict[str, Any] = {

@@ -11,7 +11,7 @@ import xarray as xr
 
 from pymc_bpls.audit.uses import NEGLIGIBLE, of_scale, say_range, say_spread, say_uses
 from pymc_bpls.rules.ranking import TIED
-from pymc_bpls.scoring.one_model import MAP
+from pymc_bpls.scoring.predictors import MAP
 from pymc_bpls.text.numbers import percent, plus_minus, with_interval
 
 #: Of the flagged: above it a reference is not called reliable, and the verdict says what it can tell.

@@ -16,7 +16,7 @@ from pymc_bpls.audit.truth import Truth, from_tree
 from pymc_bpls.montecarlo.references import Method
 from pymc_bpls.scoring.exact import exact_tree, find_exact
 from pymc_bpls.scoring.results import Pairs
-from pymc_bpls.scoring.scorer import label_options
+from pymc_bpls.scoring.scorer import fit_on, label_options
 
 _TOP = 5
 
@@ -25,7 +25,7 @@ def audit_step(track: Track, forms: Sequence[Form], method: Method, step: int, s
     """The audit at one step, and what is kept of it."""
     scorer = track.scorer
     labeled, candidates = track.at(step)
-    fit = scorer.fit(labeled, centre_of="vi")
+    fit = fit_on(scorer, track.settings, labeled)
     options = label_options(scorer, track.settings.rule, fit, candidates)
     tree = exact_tree(scorer, labeled, find_exact("ppp"), method, options, np.random.default_rng(seed))
     truth, codes = from_tree(tree, scorer.problem, candidates)

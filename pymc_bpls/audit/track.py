@@ -11,10 +11,10 @@ from pymc_bpls.errors import CriterionError
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.rules.label_rules import LabelRule
 from pymc_bpls.scoring.scorer import Scorer
-from pymc_bpls.scoring.settings import Settings, find_settings
+from pymc_bpls.scoring.settings import AUTO, Settings, find_settings
 from pymc_bpls.selftraining.class_balance import ClassBalance
 from pymc_bpls.selftraining.planning import Plan
-from pymc_bpls.selftraining.resuming import label_rule_again
+from pymc_bpls.selftraining.resuming import label_rule_again, predicting_as
 from pymc_bpls.selftraining.saved_run import SavedRun, read_run
 
 
@@ -66,9 +66,10 @@ def read_track(run: xr.DataTree, scorer: Scorer, labels: LabelRule | None = None
     """
     problem, saved = scorer.problem, read_run(run, scorer.problem)
     made_by, test = saved.settings, saved.test
-    scorer = scorer.with_factor(made_by.candidate)
+    scorer = predicting_as(scorer.with_factor(made_by.candidate), made_by.predictor)
     rule = label_rule_again(made_by.labels, labels)
-    settings = replace(find_settings("ppp", labels=rule, random_seed=random_seed), centre_of="vi")
+    asked = find_settings("ppp", made_by.averaged_by or AUTO, labels=rule, random_seed=random_seed)
+    settings = replace(asked, centre_of="vi")
     inside = test is not None and len(test.positions) > 0 and test.positions.max() < problem.source.n_rows
     balance = None if made_by.class_balance is None else ClassBalance(made_by.class_balance)
     weights = saved.labeled.weights[len(saved.first(0)) :]

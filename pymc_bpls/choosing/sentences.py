@@ -10,7 +10,7 @@ from pymc_bpls.choosing import bound
 from pymc_bpls.choosing.evidence import BETTING, Evidence
 from pymc_bpls.choosing.folds import Units
 from pymc_bpls.choosing.losses import Loss
-from pymc_bpls.scoring.one_model import AT_THE_MODE
+from pymc_bpls.scoring.predictors import AT_THE_MODE
 from pymc_bpls.text.numbers import percent
 
 #: What a loss is called; a function goes by its own name.
@@ -84,7 +84,7 @@ def say_predictions(how: Mapping[str, str]) -> str:
         ways.setdefault(words, []).append(name)
     said = "; ".join(f"{words} ({', '.join(names)})" if len(ways) > 1 else words for words, names in ways.items())
     cure = '; predictor="auto" of BPLS averages over the posterior instead.' if AT_THE_MODE in ways else "."
-    return f"Pipelines predict {said}{cure}"
+    return f"Predictions are {said}{cure}"
 
 
 def say_undealt(reason: str) -> str:

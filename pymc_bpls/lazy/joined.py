@@ -15,8 +15,8 @@ import numpy as np
 from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.lazy.pool import LazyPool
 from pymc_bpls.model.data.table import Labeled, read_pool
+from pymc_bpls.scoring.fitted import Warm
 from pymc_bpls.scoring.one_model import ModelScorer
-from pymc_bpls.scoring.scorer import Warm
 
 
 @dataclass(frozen=True)

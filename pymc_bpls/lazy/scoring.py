@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_bpls.approximations.automatic import EP
 from pymc_bpls.approximations.gaussians.mixture import Mixture
+from pymc_bpls.approximations.hierarchies.scales import admits_plain
 from pymc_bpls.compute.executors import Executor
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.errors import ApproximationError, CriterionError, ModeError, warn
@@ -29,7 +31,7 @@ from pymc_bpls.scoring.criteria import CRITERIA, Criterion
 from pymc_bpls.scoring.fitted import ModelFit
 from pymc_bpls.scoring.one_model import ModelScorer
 from pymc_bpls.scoring.scorer import fit_on
-from pymc_bpls.scoring.settings import LAPLACE, Settings
+from pymc_bpls.scoring.settings import AUTO, LAPLACE, Settings
 from pymc_bpls.text.progress import stage
 
 
@@ -178,6 +180,8 @@ def _predicted_by(scorer: ModelScorer, fit: ModelFit) -> Averaging | None:
         raise CriterionError(
             'predictor= is a function of rows in the table, which a lazy pool has none of. Use predictor="map" or "auto".'
         )
+    if scorer.predictor == AUTO and not admits_plain(fit.engine):
+        fit.refused.add(EP)  # its mixtures do not travel, and the next approximation stands in
     q = scorer.averages_over(fit)
     return None if q is None else _averaging(q)
 

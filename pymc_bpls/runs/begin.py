@@ -69,6 +69,7 @@ def begin(
         model_rule=trainee.model_rule,
         candidate=candidate,
         automatic=asked.approximation == AUTO,
+        predictor=scorer.predictor_name,
     )
     runs = [run] if replicates is None else begin_replicates(run, replicates)
     return Begun(trainee, runs, made_by, replicates is not None)

@@ -11,7 +11,7 @@ from pymc_bpls.compute.executors import Executor
 from pymc_bpls.runs.begun import Begun
 from pymc_bpls.runs.trainee import Trainee
 from pymc_bpls.selftraining.replicates import replicates_of
-from pymc_bpls.selftraining.resuming import Again, check_model_rule, go_on
+from pymc_bpls.selftraining.resuming import Again, check_model_rule, go_on, predicting_as
 from pymc_bpls.selftraining.run import Run
 from pymc_bpls.selftraining.saved_run import REPLICATES, RunSettings, read_run
 
@@ -35,6 +35,6 @@ def _go_on(
     """One run, and how it is made."""
     saved = read_run(tree, trainee.problem)
     check_model_rule(saved.settings.model_rule, trainee.model_rule)
-    base = trainee.scorer.with_factor(saved.settings.candidate)
+    base = predicting_as(trainee.scorer.with_factor(saved.settings.candidate), saved.settings.predictor)
     run = go_on(saved, base, again, random_seed)
     return trainee.over_pool(run, base, again.test, executor), replace(saved.settings, model_rule=trainee.model_rule)

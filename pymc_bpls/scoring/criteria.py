@@ -300,9 +300,17 @@ FITTED: dict[str, FitCriterion] = {
 }
 
 CRITERIA: dict[str, Criterion | FitCriterion] = {**LAPLACE, **FITTED}
+_OF_NO_APPROXIMATION = ("probability", "random")
 #: Criteria whose absolute value is known otherwise too, and those whose mean of p(ŷ | x, θ) is.
 WITH_ABSOLUTE = tuple(name for name, criterion in CRITERIA.items() if criterion.absolute)
 MEANS = (*WITH_ABSOLUTE, *(name for name, criterion in FITTED.items() if criterion.k))
+
+
+def is_approximated(criterion: Criterion | FitCriterion) -> bool:
+    """Whether it is taken by an approximation of the posterior: not at the mode, at random, or by a function of the user's."""
+    if isinstance(criterion, Criterion):
+        return True
+    return criterion is FITTED.get(criterion.name) and criterion.name not in _OF_NO_APPROXIMATION
 
 
 def find_criterion(criterion: str | Criterion | FitCriterion, expansion: str) -> tuple[Criterion | FitCriterion, bool]:

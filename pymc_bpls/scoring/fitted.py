@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
 
 from pymc_bpls.approximations.by_name import APPROXIMATIONS
 from pymc_bpls.approximations.gaussians.gaussian import Gaussian
@@ -12,6 +14,9 @@ from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.scoring.settings import LAPLACE
+
+#: Where the next round's fits start from: the mode that refits share, or the Gaussians by k.
+Warm = np.ndarray | dict[int, Gaussian] | None
 
 
 class Fitted(Protocol):
@@ -36,14 +41,33 @@ class Fitted(Protocol):
         """The fit of the model that predicts, and the fit of the same model in another one."""
         ...
 
+    def for_scores_by(self, approximation: str | None, warm: Warm = None) -> Self:
+        """The same for scores by an approximation, which predictions share; None where the criterion has none of its own.
+
+        Its q starts from that of an earlier round.
+        """
+        ...
+
+    def ahead(self, warm: Warm) -> Warm:
+        """What the next round may start from: `warm`, of its scores, and q."""
+        ...
+
 
 @dataclass(frozen=True)
 class ModelFit:
-    """The fit of one model, with the predictions of the engine that serves D."""
+    """The fit of one model, with the predictions of the engine that serves D.
+
+    `approximation` is that of the criterion that scores, where it has one; `known` are the q ≈ p(θ | D) that were fitted, and
+    `refused` those that did not settle. They start from `begin`, an earlier round's.
+    """
 
     labeled: Labeled
     mode: Mode
     predictive: Predictive
+    approximation: str | None = None
+    begin: Gaussian | None = None
+    known: dict[str, Gaussian] = field(default_factory=dict, repr=False, compare=False)
+    refused: set[str] = field(default_factory=set, repr=False, compare=False)
 
     @property
     def engine(self) -> Engine:
@@ -59,11 +83,25 @@ class ModelFit:
         """This one and the other."""
         return self, other
 
+    def for_scores_by(self, approximation: str | None, warm: Warm = None) -> ModelFit:
+        """With what is known."""
+        begin = warm.get(1) if isinstance(warm, dict) else None
+        return replace(self, approximation=approximation, begin=begin)
+
+    def ahead(self, warm: Warm) -> Warm:
+        """With the q that predictions average over, where it was found step by step."""
+        found = [q for name, q in self.known.items() if name != LAPLACE and self.approximation in (None, name)]
+        return warm if isinstance(warm, np.ndarray) or not found else {**(warm or {}), 1: found[0]}
+
     def gaussian(self, approximation: str) -> Gaussian:
-        """q ≈ p(θ | D): Laplace's at the mode, or another approximation by its name."""
-        if approximation == LAPLACE:
-            return Gaussian.at_mode(self.mode)
-        return APPROXIMATIONS[approximation].fit(self.engine, self.labeled, 1, self.mode, None)
+        """q ≈ p(θ | D), fitted once: Laplace's at the mode, or another approximation by its name."""
+        if approximation not in self.known:
+            self.known[approximation] = (
+                Gaussian.at_mode(self.mode)
+                if approximation == LAPLACE
+                else APPROXIMATIONS[approximation].fit(self.engine, self.labeled, 1, self.mode, self.begin)
+            )
+        return self.known[approximation]
 
 
 @dataclass(frozen=True)
@@ -87,6 +125,14 @@ class SetFit:
     def has_mode(self) -> bool:
         """Whether any member's log-posterior has one."""
         return any(member.has_mode for member in self.members)
+
+    def for_scores_by(self, approximation: str | None, warm: Warm = None) -> SetFit:
+        """Of each member, which start anew in every round."""
+        return replace(self, members=tuple(member.for_scores_by(approximation) for member in self.members))
+
+    def ahead(self, warm: Warm) -> Warm:
+        """As it is."""
+        return warm
 
     def beside(self, other: SetFit) -> tuple[ModelFit, ModelFit]:
         """The fits of the member that predicts here, in both."""

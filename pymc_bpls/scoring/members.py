@@ -22,13 +22,14 @@ from pymc_bpls.montecarlo.tails import average_options, bad_averages
 from pymc_bpls.rules.label_rules import Options, Weighing
 from pymc_bpls.rules.model_rules import Decision, Members, ModelRule
 from pymc_bpls.scoring.criteria import WITH_ABSOLUTE
-from pymc_bpls.scoring.fitted import ModelFit, SetFit
+from pymc_bpls.scoring.fitted import ModelFit, SetFit, Warm
 from pymc_bpls.scoring.one_model import ModelScorer
 from pymc_bpls.scoring.results import Scores, Values, Variable, finished
-from pymc_bpls.scoring.scorer import ExactValues, Warm
+from pymc_bpls.scoring.scorer import ExactValues
 from pymc_bpls.scoring.settings import Settings
 
 BEST = "best"
+_APART = ", "
 T = TypeVar("T")
 
 
@@ -60,9 +61,19 @@ class SetScorer:
         return np.array([member.problem.density.dimension for member in self.members])
 
     @property
+    def predictor_name(self) -> str:
+        """That of all members, or one after the other where they differ."""
+        names = [member.predictor_name for member in self.members]
+        return names[0] if len(set(names)) == 1 else _APART.join(names)
+
+    @property
     def how_it_predicts(self) -> str:
-        """As every member does."""
-        return self.members[0].how_it_predicts
+        """As the members do, where they differ one after the other."""
+        return "; ".join(dict.fromkeys(member.how_it_predicts for member in self.members))
+
+    def how_it_predicted(self, fit: SetFit) -> str:
+        """As the member that predicts does."""
+        return self.members[fit.predicts].how_it_predicted(fit.members[fit.predicts])
 
     def approximations(self, labeled: Labeled) -> tuple[str, ...]:
         """Those that all members can take."""
@@ -91,8 +102,11 @@ class SetScorer:
         return replace(self, problem=replace(self.problem, table=table), members=members)
 
     def with_predictor(self, predictor: str) -> SetScorer:
-        """For each member."""
-        return replace(self, members=tuple(member.with_predictor(predictor) for member in self.members))
+        """For each member: one for all, or their own as `predictor_name` has them."""
+        names = predictor.split(_APART)
+        each = names if len(names) > 1 else names * len(self.members)
+        of_each = zip(self.members, each, strict=True)
+        return replace(self, members=tuple(member.with_predictor(name) for member, name in of_each))
 
     def of_each(self, do: Callable[[int, ModelScorer], T]) -> list[T]:
         """`do` of the members and their numbers; what one of them refuses is refused in its name."""

@@ -26,17 +26,12 @@ from pymc_bpls.scoring.by_fit import combined_classes, log_scale, score_by_fit
 from pymc_bpls.scoring.by_laplace import score_by_laplace
 from pymc_bpls.scoring.criteria import ABSOLUTE, FitCriterion
 from pymc_bpls.scoring.engines import Engines
-from pymc_bpls.scoring.fitted import ModelFit
+from pymc_bpls.scoring.fitted import ModelFit, Warm
+from pymc_bpls.scoring.predictors import FUNCTION, MAP, say_predictor
 from pymc_bpls.scoring.results import FEWEST_SUMS, Pairs, Scores, Values, finished, own_error
-from pymc_bpls.scoring.scorer import ExactValues, Warm
+from pymc_bpls.scoring.scorer import ExactValues
 from pymc_bpls.scoring.settings import AUTO, Settings
 from pymc_bpls.text.progress import stage
-
-#: The predictor that takes class probabilities at the mode.
-MAP = "map"
-#: What it does, in words.
-AT_THE_MODE = "at the mode"
-
 
 _SUMMED, _MOST_REFITS = 8, 40
 
@@ -82,30 +77,42 @@ class ModelScorer:
         return replace(self, problem=replace(self.problem, table=table))
 
     def with_predictor(self, predictor: str) -> ModelScorer:
-        """With predictions at the mode ("map") or averaged over an approximation."""
-        return replace(self, predictor=predictor)
+        """With another predictor; a function of the user's is what there is."""
+        return self if predictor == FUNCTION else replace(self, predictor=predictor)
+
+    @property
+    def predictor_name(self) -> str:
+        """The predictor as results name it."""
+        return FUNCTION if callable(self.predictor) else self.predictor
 
     @property
     def how_it_predicts(self) -> str:
         """How the predictor gives class probabilities, in words."""
-        if callable(self.predictor):
-            return "by a function of your own"
-        if self.predictor == MAP:
-            return AT_THE_MODE
-        by = "what score takes by itself" if self.predictor == AUTO else f'"{self.predictor}"'
-        return f"averaged over the posterior by {by}"
+        return say_predictor(self.predictor_name)
+
+    def how_it_predicted(self, fit: ModelFit) -> str:
+        """The same with the approximation that "auto" came to."""
+        return say_predictor(self.approximation_of(fit) if self.predictor == AUTO else self.predictor_name)
 
     def averages_over(self, fit: ModelFit) -> Gaussian | None:
-        """q ≈ p(θ | D) that the predictor averages over, of "auto" the first in its order that settles; None at the mode."""
+        """q ≈ p(θ | D) that the predictor averages over; None at the mode."""
         if self.predictor == MAP or callable(self.predictor):
             return None
-        *first, last = self.approximations(fit.labeled) if self.predictor == AUTO else (self.predictor,)
-        for name in first:
+        return fit.gaussian(self.approximation_of(fit) if self.predictor == AUTO else self.predictor)
+
+    def approximation_of(self, fit: ModelFit) -> str:
+        """What "auto" averages over: of the criterion's own approximation and those of the rule, the first that settles."""
+        own = () if fit.approximation is None else (fit.approximation,)
+        *first, last = dict.fromkeys((*own, *self.approximations(fit.labeled)))
+        for name in (name for name in first if name not in fit.refused):
             try:
-                return fit.gaussian(name)
+                fit.gaussian(name)
             except ApproximationError as error:
+                fit.refused.add(name)
                 warn(f'Class probabilities are not averaged by "{name}", the next approximation stands in. {error}')
-        return fit.gaussian(last)
+            else:
+                return name
+        return last
 
     def record(self, fit: ModelFit) -> dict[str, Any]:
         """Nothing."""
@@ -126,8 +133,8 @@ class ModelScorer:
     def centre(self, labeled: Labeled, approximation: str) -> ModelFit:
         """The centre of an approximation, without a look for a mode."""
         predictive = self.engines.of(labeled)
-        mode = APPROXIMATIONS[approximation].fit(predictive.engine, labeled, 1, None, None).as_mode()
-        return ModelFit(labeled, mode, predictive)
+        q = APPROXIMATIONS[approximation].fit(predictive.engine, labeled, 1, None, None)
+        return ModelFit(labeled, q.as_mode(), predictive, known={approximation: q})
 
     def log_probabilities(self, fit: ModelFit, positions: np.ndarray) -> np.ndarray:
         """Of the predictor: at the mode, averaged over an approximation, or the user's own."""

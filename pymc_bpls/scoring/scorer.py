@@ -12,7 +12,6 @@ from typing import Any, Protocol, Self
 import numpy as np
 import xarray as xr
 
-from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.compute.executors import Executor
 from pymc_bpls.errors import ApproximationError, CriterionError, ModeError, warn
@@ -22,12 +21,9 @@ from pymc_bpls.montecarlo.averages import Averages
 from pymc_bpls.montecarlo.bridge import LogRatio
 from pymc_bpls.montecarlo.references import Method
 from pymc_bpls.rules.label_rules import LabelRule, Options, read_options
-from pymc_bpls.scoring.fitted import Fitted
+from pymc_bpls.scoring.fitted import Fitted, Warm
 from pymc_bpls.scoring.results import Scores
 from pymc_bpls.scoring.settings import AUTO, Settings
-
-#: Where the next round's fits start from: the mode that refits share, or the Gaussians by k.
-Warm = np.ndarray | dict[int, Gaussian] | None
 
 
 @dataclass(frozen=True)
@@ -64,6 +60,15 @@ class Scorer(Protocol):
     @property
     def how_it_predicts(self) -> str:
         """How the predictor gives class probabilities, in words."""
+        ...
+
+    @property
+    def predictor_name(self) -> str:
+        """The predictor as results name it."""
+        ...
+
+    def how_it_predicted(self, fit: Any) -> str:
+        """How class probabilities by a fit come about, in words."""
         ...
 
     def fit(self, labeled: Labeled, start: np.ndarray | None = None, centre_of: str | None = None) -> Any:
@@ -118,7 +123,7 @@ class Scorer(Protocol):
         ...
 
     def with_predictor(self, predictor: str) -> Self:
-        """The same with predictions at the mode ("map"), or averaged over "laplace", "ep" or "vi" of p(θ | D)."""
+        """The same with predictions at the mode ("map"), or averaged over p(θ | D) by "auto", "laplace", "ep" or "vi"."""
         ...
 
     def with_factor(self, candidate: str) -> Self:
@@ -158,12 +163,24 @@ def refits_by(scorer: Scorer, executor: Executor | None, settings: Settings) -> 
 
 
 def fit_on(
-    scorer: Scorer, settings: Settings, labeled: Labeled, start: np.ndarray | None = None, *, no_mode: bool = False
+    scorer: Scorer,
+    settings: Settings,
+    labeled: Labeled,
+    start: np.ndarray | None = None,
+    warm: Warm = None,
+    *,
+    no_mode: bool = False,
 ) -> Any:
     """The fit on D for these settings; of a posterior that is known to have `no_mode` it is not looked for again.
 
+    `start` is a mode, and `warm` what was scored from, of an earlier round.
+
     Where there is no mode, and the approximation that the rule took has no centre either, both are told.
     """
+    return _fit_on(scorer, settings, labeled, start, no_mode).for_scores_by(settings.averages_by, warm)
+
+
+def _fit_on(scorer: Scorer, settings: Settings, labeled: Labeled, start: np.ndarray | None, no_mode: bool) -> Any:
     try:
         if no_mode and settings.centre_of is not None:
             return scorer.centre(labeled, settings.centre_of)

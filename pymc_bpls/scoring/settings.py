@@ -13,7 +13,7 @@ from pymc_bpls.approximations.automatic import EP, LAPLACE
 from pymc_bpls.approximations.by_name import APPROXIMATIONS
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.rules.label_rules import LabelRule, find_rule
-from pymc_bpls.scoring.criteria import CRITERIA, MEANS, Criterion, FitCriterion, find_criterion
+from pymc_bpls.scoring.criteria import CRITERIA, MEANS, Criterion, FitCriterion, find_criterion, is_approximated
 from pymc_bpls.scoring.criteria import LAPLACE as BY_REFITS
 
 AUTO = "auto"
@@ -45,6 +45,11 @@ class Settings:
     def by_laplace(self) -> bool:
         """Whether the criterion is taken by Laplace's method, at the mode or with a refit of every candidate."""
         return self.approximation == LAPLACE
+
+    @property
+    def averages_by(self) -> str | None:
+        """The approximation that predictions share with the scores; None where the criterion has none."""
+        return self.approximation if is_approximated(self.criterion) and self.approximation != AUTO else None
 
     @property
     def may_refit(self) -> bool:

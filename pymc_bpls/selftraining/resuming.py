@@ -13,6 +13,7 @@ from pymc_bpls.model.data.labels import as_labels
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.rules.label_rules import LabelRule, find_rule
 from pymc_bpls.scoring.criteria import CRITERIA, Criterion, FitCriterion
+from pymc_bpls.scoring.predictors import FUNCTION
 from pymc_bpls.scoring.scorer import Scorer, settled
 from pymc_bpls.scoring.settings import AUTO, Settings, find_settings
 from pymc_bpls.selftraining.class_balance import ClassBalance
@@ -123,6 +124,21 @@ def weight_again(kept: float | None, given: Callable[[float], float] | None) -> 
             "The run weighted pseudo-labels by a function, which is not kept. Give it again in pseudo_weight=."
         )
     return given
+
+
+def predicting_as(scorer: Scorer, predictor: str) -> Scorer:
+    """The scorer with the predictor of a run.
+
+    Raises
+    ------
+    CriterionError
+        That was a function, and the scorer has none.
+    """
+    if FUNCTION in predictor and scorer.predictor_name != predictor:
+        raise CriterionError(
+            "The run was predicted by a function of your own, which is not kept. Give it again in predictor= of BPLS."
+        )
+    return scorer.with_predictor(predictor)
 
 
 def check_model_rule(had: str | None, rule: str | None) -> None:

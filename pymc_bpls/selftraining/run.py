@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,10 +14,10 @@ from pymc_bpls.compute.threads import for_matrices_of
 from pymc_bpls.errors import BPLSError, CriterionError, RowError, warn
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.rules.label_rules import DrawingRule
-from pymc_bpls.scoring.fitted import Fitted
+from pymc_bpls.scoring.fitted import Fitted, Warm
 from pymc_bpls.scoring.results import Scores, own_error, rank_pairs
-from pymc_bpls.scoring.scorer import Scorer, Warm, fit_on, say_without_probabilities, score_pool
-from pymc_bpls.scoring.settings import Settings
+from pymc_bpls.scoring.scorer import Scorer, fit_on, say_without_probabilities, score_pool
+from pymc_bpls.scoring.settings import AUTO, Settings
 from pymc_bpls.selftraining.ending import Ending
 from pymc_bpls.selftraining.history import History, won_and_lost
 from pymc_bpls.selftraining.invented import invented_information
@@ -99,7 +99,7 @@ class Run:
         """What is kept of it."""
         assert self.theta is not None
         return SavedRun(
-            settings=settings,
+            settings=replace(settings, averaged_by=self.settings.averages_by),
             history=self.history,
             labeled=self.labeled,
             theta=self.theta,
@@ -150,7 +150,7 @@ class Run:
         """Fit on D and record the model."""
         history, supervised = self.history, self._supervised() if self.history.steps else None
         no_mode = supervised is not None and not supervised.has_mode
-        fit = fit_on(self.scorer, self.settings, self.labeled, self.theta, no_mode=no_mode)
+        fit = fit_on(self.scorer, self.settings, self.labeled, self.theta, self.warm, no_mode=no_mode)
         if supervised is None:
             self.supervised = fit
         if not history.models or history.models[-1]["n_pseudo"] != len(history.steps):
@@ -200,10 +200,10 @@ class Run:
         gaps = self._gaps(pairs, values, chosen)
         pairs = self._with_drawn(pairs, chosen)
         steps, labeled = self._steps(scores, pairs, values, chosen, gaps)
-        left = np.delete(self.candidates, pairs[chosen, 0])
+        left, ahead = np.delete(self.candidates, pairs[chosen, 0]), self.fit.ahead(warm)
         settings = self.settings.from_here(scores.attrs.get("approximation", self.settings.approximation))
         history, state = self.history.with_steps(steps), self.settings.rng.bit_generator.state
-        self.history, self.labeled, self.candidates, self.warm, self.random_state = history, labeled, left, warm, state
+        self.history, self.labeled, self.candidates, self.warm, self.random_state = history, labeled, left, ahead, state
         self.settings = settings
         return len(chosen)
 
@@ -213,7 +213,7 @@ class Run:
         if not isinstance(rule, DrawingRule):
             return pairs
         rows = self.candidates[pairs[chosen, 0]]
-        log_p = self.scorer.with_predictor(self.settings.approximation).log_probabilities(self.fit, rows)
+        log_p = self.scorer.with_predictor(AUTO).log_probabilities(self.fit, rows)
         none = rows[np.isnan(log_p).any(axis=1)]
         if none.size:
             raise RowError(say_without_probabilities(self.scorer.problem, none))

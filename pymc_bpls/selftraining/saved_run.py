@@ -31,7 +31,8 @@ from pymc_bpls.model.data.storing import as_tree
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.density import Parameters
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.scoring.scorer import Warm
+from pymc_bpls.scoring.fitted import Warm
+from pymc_bpls.scoring.predictors import MAP
 from pymc_bpls.selftraining.ending import Ending
 from pymc_bpls.selftraining.held_out import HeldOut
 from pymc_bpls.selftraining.history import History
@@ -40,7 +41,8 @@ from pymc_bpls.selftraining.verdict import say_verdict
 from pymc_bpls.text.incomplete import as_it_was_left
 
 #: Of the layout; 1 added itself, `stop_kind`, `stop_rule` and `rule`; 2 the index of `/test` and `/held_out`, and notes that
-#: say of which kind an index is; 3 gaps of batches to the best row that is left. `table_parts` came between the last two.
+#: say of which kind an index is; 3 gaps of batches to the best row that is left, and `predictor`, without which a run is
+#: predicted at the mode. `table_parts` came between the last two.
 VERSION = 3
 #: The group that holds the replicates of a run whose labels are drawn.
 REPLICATES = "replicates"
@@ -74,7 +76,8 @@ class RunSettings:
     `pseudo_weight` is None where a function gave it, `class_balance` where no shares were asked for, `model_rule` for a single
     model. `candidate` says what candidates of a class-conditional model bring to the density, which files before it lacked was
     their whole likelihood. `approximation` is what the run began with, `automatic` where the user named none. `notes` are attrs
-    besides: what is known of other modes, and what somebody else wrote.
+    besides: what is known of other modes, and what somebody else wrote. `predictor` names what gave its pseudo-labels, at the
+    mode in files without it, and `averaged_by` the approximation of the criterion, over which "auto" averages.
     """
 
     criterion: str
@@ -87,6 +90,8 @@ class RunSettings:
     model_rule: str | None = None
     candidate: str = "conditional"
     automatic: bool = False
+    predictor: str = MAP
+    averaged_by: str | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
 
     def attrs(self) -> dict[str, Any]:
@@ -103,12 +108,15 @@ class RunSettings:
             "candidate": self.candidate,
             **({} if self.model_rule is None else {"rule": self.model_rule}),
             **({"approximation_by": "auto"} if self.automatic else {}),
+            "predictor": self.predictor,
+            **({} if self.averaged_by is None else {"averaged_by": self.averaged_by}),
         }
 
     @classmethod
     def read(cls, attrs: Mapping[Any, Any]) -> RunSettings:
         """Back from them."""
         weight, shares = attrs["pseudo_weight"], attrs["class_balance"]
+        averaged_by = attrs.get("averaged_by", None if "predictor" in attrs else attrs["approximation"])
         read = cls(
             criterion=str(attrs["criterion"]),
             approximation=str(attrs.get(_BEGAN, attrs["approximation"])),
@@ -120,6 +128,8 @@ class RunSettings:
             model_rule=str(attrs["rule"]) if "rule" in attrs else None,
             candidate=str(attrs.get("candidate", "joint")),
             automatic="approximation_by" in attrs,
+            predictor=str(attrs.get("predictor", MAP)),
+            averaged_by=None if averaged_by is None else str(averaged_by),
         )
         known = {*read.attrs(), "table", PARTS, *_OF_THE_END}
         notes = {str(name): value for name, value in attrs.items() if name not in known}
@@ -327,7 +337,7 @@ def _warm_dataset(warm: Warm) -> xr.Dataset:
     in_space = any(q.rows is not None for q in fits)  # sites say all, and moments in θ would take a matrix over all parameters
     dataset = xr.Dataset({} if in_space else moments, coords={"k": list(warm)})
     sites = [q.sites for q in fits if q.sites is not None]
-    if not sites:
+    if len(sites) < len(fits):
         return dataset
     return dataset.assign(
         tau=(("k", "site"), np.stack([each.tau for each in sites])),

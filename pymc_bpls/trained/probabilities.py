@@ -11,8 +11,11 @@ import xarray as xr
 
 from pymc_bpls.errors import CriterionError, RowError, warn
 from pymc_bpls.model.data.index import RowNames, read_index
-from pymc_bpls.scoring.one_model import MAP, ModelScorer
+from pymc_bpls.scoring.one_model import ModelScorer
+from pymc_bpls.scoring.predictors import MAP, OVER_DRAWS
 from pymc_bpls.scoring.scorer import Scorer, say_without_probabilities, told_probabilities
+from pymc_bpls.scoring.settings import AUTO
+from pymc_bpls.selftraining.resuming import predicting_as
 from pymc_bpls.trained.draws import probabilities_over_draws
 from pymc_bpls.trained.result import Trained
 
@@ -22,8 +25,8 @@ MODE, GAUSSIAN, DRAWS = "mode", "gaussian", "draws"
 def class_probabilities(scorer: Scorer, replicates: Sequence[Trained], rows: Any, by: str | None) -> xr.DataArray:
     """p(y | x) over (row, class); `rows` are None for the whole table, rows of it, or new rows of the data containers.
 
-    Without `by`, they are averages over the draws that the result holds, or those of the model's own predictor. Of several
-    replicates it is their mean.
+    Without `by`, they are averages over the draws that the result holds; else as the run was predicted, or without a run as the
+    model's own predictor says. Of several replicates it is their mean. attrs say how they came about (`predicted`).
 
     Raises
     ------
@@ -40,8 +43,10 @@ def probabilities_at(
     """The same of rows by their positions in the scorer's table, over (row, class) with these `coords` of rows."""
     if by not in (None, MODE, GAUSSIAN, DRAWS):
         raise CriterionError(f'by="{by}" is unknown. Use "{MODE}", "{GAUSSIAN}" or "{DRAWS}".')
-    p = np.mean([_probabilities(scorer, trained, positions, by) for trained in replicates], axis=0)
-    return xr.DataArray(p, dims=("row", "class"), coords={**coords, "class": scorer.problem.classes.names})
+    p, ways = zip(*(_probabilities(scorer, trained, positions, by) for trained in replicates), strict=True)
+    coords = {**coords, "class": scorer.problem.classes.names}
+    attrs = {"predicted": "; ".join(dict.fromkeys(ways))}
+    return xr.DataArray(np.mean(p, axis=0), dims=("row", "class"), coords=coords, attrs=attrs)
 
 
 def most_probable(p: xr.DataArray) -> xr.DataArray:
@@ -76,19 +81,20 @@ def coords_of_new(rows: Mapping[str, Any], n: int) -> dict[str, Any]:
     return {"row": np.arange(n), **names}
 
 
-def _probabilities(scorer: Scorer, trained: Trained, positions: np.ndarray, by: str | None) -> np.ndarray:
+def _probabilities(scorer: Scorer, trained: Trained, positions: np.ndarray, by: str | None) -> tuple[np.ndarray, str]:
+    """And how they came about."""
     if trained.pooled and by in (MODE, GAUSSIAN):
         raise CriterionError("result= has the pool's labels integrated out, and is known by its draws. Leave by= out.")
     if by is None and trained.theta is not None:
         by = DRAWS
-    return _over_draws(scorer, trained, positions) if by == DRAWS else _of_fit(scorer, trained, positions, by)
-
-
-def _of_fit(scorer: Scorer, trained: Trained, positions: np.ndarray, by: str | None) -> np.ndarray:
+    if by == DRAWS:
+        return _over_draws(scorer, trained, positions), OVER_DRAWS
     if by is not None:
-        scorer = scorer.with_predictor(MAP if by == MODE else trained.approximation)
-    fit = scorer.fit(trained.labeled, trained.start, trained.centre_of)
-    return np.exp(told_probabilities(scorer, fit, positions))
+        scorer = scorer.with_predictor(MAP if by == MODE else AUTO)
+    elif trained.predictor is not None:
+        scorer = predicting_as(scorer, trained.predictor)
+    fit = trained.fit(scorer)
+    return np.exp(told_probabilities(scorer, fit, positions)), scorer.how_it_predicted(fit)
 
 
 def _over_draws(scorer: Scorer, trained: Trained, positions: np.ndarray) -> np.ndarray:

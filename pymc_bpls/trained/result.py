@@ -11,7 +11,9 @@ import xarray as xr
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.scoring.settings import LAPLACE
+from pymc_bpls.scoring.predictors import MAP
+from pymc_bpls.scoring.scorer import Scorer, fit_on, settled
+from pymc_bpls.scoring.settings import AUTO, LAPLACE, find_settings
 from pymc_bpls.selftraining.replicates import replicates_of
 from pymc_bpls.selftraining.saved_run import REPLICATES, is_run, read_run
 from pymc_bpls.text.incomplete import as_it_was_left
@@ -33,7 +35,9 @@ class Trained:
     test : ndarray of int
         Rows of the table that were no candidates of the run, whatever the model says.
     approximation : str
-        By which the run scored: that of q ≈ p(θ | D).
+        That of q ≈ p(θ | D): the run's own, or "auto", what `score("ppp")` takes.
+    predictor : str or None
+        What the run was predicted by; None where the model's own predictor says it.
     start : ndarray, shape (q,), or None
         Where to look for the mode from.
     theta : ndarray, shape (chain, draw, q), or None
@@ -47,16 +51,18 @@ class Trained:
     labeled: Labeled
     rounds: np.ndarray
     test: np.ndarray
-    approximation: str = LAPLACE
+    approximation: str = AUTO
+    predictor: str | None = None
     start: np.ndarray | None = None
     theta: np.ndarray | None = None
     log_weights: np.ndarray | None = None
     pooled: bool = False
 
-    @property
-    def centre_of(self) -> str | None:
-        """The approximation whose centre will do where there is no mode, as in the run."""
-        return None if self.approximation == LAPLACE else self.approximation
+    def fit(self, scorer: Scorer) -> Any:
+        """The fit on D, without a mode the centre of the approximation that predictions average over, as in the run."""
+        at_the_mode = self.approximation == AUTO and scorer.predictor_name == MAP
+        asked = find_settings("ppp", LAPLACE if at_the_mode else self.approximation)
+        return fit_on(scorer, settled(scorer, asked, self.labeled), self.labeled, self.start)
 
     def origins(self, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
         """Where the label of each row of the table came from, and in which round, 0 where in none; both (N,)."""
@@ -121,7 +127,8 @@ def _of_run(run: xr.DataTree, problem: Problem) -> Trained:
         labeled=saved.labeled,
         rounds=np.r_[np.zeros(len(saved.labeled) - len(added), dtype=int), np.array(added, dtype=int)],
         test=test[test < problem.source.n_rows],
-        approximation=saved.settings.approximation,
+        approximation=saved.settings.averaged_by or AUTO,
+        predictor=saved.settings.predictor,
         start=saved.theta,
     )
 

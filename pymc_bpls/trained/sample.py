@@ -37,6 +37,7 @@ from pymc_bpls.trained.draws import probabilities_over_draws
 from pymc_bpls.trained.result import GIVEN, PSEUDO, ROWS, THETA, Trained
 
 _METHODS = ("nuts", "gaussian")
+_BY_NUTS = "NUTS on p(D | θ) π(θ)"
 _FEWER = "Take fewer draws, or leave out Deterministics over rows"
 
 
@@ -57,8 +58,8 @@ class Sampling:
         if self.options and self.method != "nuts":
             raise CriterionError(f'{", ".join(self.options)}= is for method="nuts". Leave it out.')
 
-    def draw(self, scorer: ModelScorer, trained: Trained, rng: np.random.Generator) -> Draws:
-        """Draws of θ from p(θ | D), or from q ≈ p(θ | D)."""
+    def draw(self, scorer: ModelScorer, trained: Trained, rng: np.random.Generator) -> tuple[Draws, str]:
+        """Draws of θ from p(θ | D), or from q ≈ p(θ | D), and in words where they are from."""
         if trained.pooled:
             raise CriterionError(
                 "result= has the pool's labels integrated out, and holds the draws that there are. "
@@ -67,29 +68,24 @@ class Sampling:
         if self.method == "nuts":
             size: dict[str, Any] = {"draws": self.draws, "tune": self.tune, "chains": self.chains}
             seed = int(rng.integers(2**31))
-            return sample(scorer.problem, trained.labeled, 1, random_seed=seed, **size, **self.options)
-        fit = scorer.fit(trained.labeled, trained.start, trained.centre_of)
-        q = fit.gaussian(trained.approximation)
-        return Draws(q.theta_draws((self.chains, self.draws), rng), xr.Dataset(), [])
-
-    def source(self, approximation: str) -> str:
-        """In words, where draws are from."""
-        if self.method == "nuts":
-            return "NUTS on p(D | θ) π(θ)"
-        name = "Laplace's method" if approximation == LAPLACE else approximation
-        return f"the Gaussian by {name} at D"
+            return sample(scorer.problem, trained.labeled, 1, random_seed=seed, **size, **self.options), _BY_NUTS
+        fit = trained.fit(scorer)
+        name = scorer.approximation_of(fit)
+        q = fit.gaussian(name)
+        said = "Laplace's method" if name == LAPLACE else name
+        return Draws(q.theta_draws((self.chains, self.draws), rng), xr.Dataset(), []), f"the Gaussian by {said} at D"
 
 
 def sample_final(
     scorer: ModelScorer, trained: Trained, sampling: Sampling, rng: np.random.Generator, made: Mapping[str, Any]
 ) -> Any:
     """The ArviZ container of this ArviZ: a DataTree, or an InferenceData before ArviZ 1. `made` are attrs that say how."""
-    run = sampling.draw(scorer, trained, rng)
+    run, source = sampling.draw(scorer, trained, rng)
     if run.reasons:
         warn(f"The sample is not reliable: {'; '.join(run.reasons)}. Take more draws, or another parametrisation.")
     problem = scorer.problem
     attrs = {
-        "source": sampling.source(trained.approximation),
+        "source": source,
         "density": "p(D | θ) π(θ), D with its pseudo-labels",
         "n_labeled": int((trained.rounds == 0).sum()),
         "n_pseudo": int((trained.rounds > 0).sum()),

@@ -57,7 +57,7 @@ def declared(name: str) -> tuple[ModelScorer, np.ndarray]:
     design = np.column_stack([np.ones(len(y)), (features - features.mean(axis=0)) / features.std(axis=0)])
     with pm.Model() as model:
         pm.Bernoulli("label", logit_p=design @ pm.Normal("beta", 0, 1, shape=design.shape[1]), observed=y)
-    return bpls.BPLS(model).scorer, y
+    return bpls.BPLS(model, predictor="auto").scorer, y
 
 
 def accepted_labels(setting: Setting, seed: int) -> dict[str, Any]:

@@ -30,7 +30,9 @@ def declare(m: int, q: int) -> bpls.BPLS:
     with pm.Model() as model:
         coefficients = pm.Normal("coefficients", 0, 1, shape=q)
         pm.Bernoulli("label", logit_p=pm.Data("X", X) @ coefficients, observed=y)
-    return bpls.BPLS(model, pool={"X": da.random.default_rng(1).normal(size=(m, q), chunks=(_ROWS_OF_PARTITION, q))})
+    return bpls.BPLS(
+        model, pool={"X": da.random.default_rng(1).normal(size=(m, q), chunks=(_ROWS_OF_PARTITION, q))}, predictor="map"
+    )
 
 
 @contextmanager

@@ -43,14 +43,14 @@ def start(name: str) -> dict[str, Any]:
 def first(name: str) -> float:
     """Seconds from process start to first scores by the default approximation."""
     held = cases.case(name)
-    bpls.BPLS(rivals.declare(held.X, held.y)).score()
+    bpls.BPLS(rivals.declare(held.X, held.y), predictor="map").score()
     return time.perf_counter() - STARTED
 
 
 def cold(name: str) -> dict[str, Any]:
     """Process start to first scores, and then a whole run."""
     held = cases.case(name)
-    pls = bpls.BPLS(rivals.declare(held.X, held.y))
+    pls = bpls.BPLS(rivals.declare(held.X, held.y), predictor="map")
     pls.score()
     first = time.perf_counter() - STARTED
     run = rivals.seconds(lambda: pls.self_train(progressbar=False))
@@ -65,7 +65,7 @@ def cold(name: str) -> dict[str, Any]:
 def round_(name: str) -> dict[str, Any]:
     """One warm round by refits and by expectation propagation, beside scikit-learn's and a NumPy loop's, in turn."""
     held = cases.case(name)
-    pls = bpls.BPLS(rivals.declare(held.X, held.y))
+    pls = bpls.BPLS(rivals.declare(held.X, held.y), predictor="map")
     for approximation in ("laplace", "ep"):
         pls.score(approximation=approximation)
     return in_turn(
@@ -82,7 +82,7 @@ def round_(name: str) -> dict[str, Any]:
 def run(name: str) -> dict[str, Any]:
     """A warm run by refits and by expectation propagation, beside scikit-learn's, in turn."""
     held = cases.case(name)
-    pls = bpls.BPLS(rivals.declare(held.X, held.y))
+    pls = bpls.BPLS(rivals.declare(held.X, held.y), predictor="map")
 
     def of(approximation: str) -> float:
         return rivals.seconds(lambda: pls.self_train(approximation=approximation, progressbar=False))
@@ -125,7 +125,7 @@ def pool(n: str, m: str, q: str) -> dict[str, Any]:
 
 def _pool(n: int, m: int, q: int, approximation: str) -> dict[str, Any]:
     held = cases.gaussian(n, m, q)
-    pls = bpls.BPLS(rivals.declare(held.X, held.y))
+    pls = bpls.BPLS(rivals.declare(held.X, held.y), predictor="map")
     pls.score(approximation=approximation)
     return {"seconds": rivals.seconds(lambda: pls.score(approximation=approximation)), "peak_gib": peak_memory()}
 
@@ -137,10 +137,10 @@ def features(q: str) -> dict[str, Any]:
     """
     wide, narrow = cases.gaussian(40, 160, int(q)), cases.gaussian(40, 160, 60)
     start = time.perf_counter()
-    pls = bpls.BPLS(rivals.declare(wide.X, wide.y))
+    pls = bpls.BPLS(rivals.declare(wide.X, wide.y), predictor="map")
     pls.score(approximation="laplace")
     found = {"first_scores": time.perf_counter() - start, "peak_gib": peak_memory()}
-    small = bpls.BPLS(rivals.declare(narrow.X, narrow.y))
+    small = bpls.BPLS(rivals.declare(narrow.X, narrow.y), predictor="map")
     timed: dict[str, Callable[[], float]] = {"sklearn_round": lambda: rivals.sklearn_round(wide.X, wide.y)}
     for approximation in ("laplace", "ep"):
         for name, each in ((approximation, pls), (f"{approximation}_60", small)):
@@ -160,7 +160,7 @@ def digits() -> dict[str, Any]:
         coefficients = pm.Normal("coefficients", 0, 1, shape=(64, 10))
         intercepts = pm.Normal("intercepts", 0, 1, shape=10)
         pm.Categorical("label", logit_p=intercepts + held.X @ coefficients, observed=held.y)
-    pls = bpls.BPLS(model)
+    pls = bpls.BPLS(model, predictor="map")
     for criterion in ("ppp", "probability"):
         pls.score(criterion, approximation="laplace")
     return in_turn(
@@ -176,7 +176,7 @@ def groups(n: str, m: str, count: str, approximation: str) -> dict[str, Any]:
     """First scores of a hierarchy, from the declared model, all compiling included, beside PyMC's own maximum."""
     model = cases.hierarchy(int(n), int(m), int(count))
     start, worked = time.perf_counter(), time.process_time()
-    pls = bpls.BPLS(model)
+    pls = bpls.BPLS(model, predictor="map")
     scores = pls.score(approximation=approximation)
     found = {"seconds": time.perf_counter() - start, "cpu_seconds": time.process_time() - worked, "peak_gib": peak_memory()}
     found["space"] = scores.attrs["space"]
@@ -187,7 +187,7 @@ def groups(n: str, m: str, count: str, approximation: str) -> dict[str, Any]:
 
 def small_hierarchy() -> dict[str, Any]:
     """20 rounds with 40 labeled rows in 8 groups from the declared model, all compiling included, and once more, warm."""
-    pls = bpls.BPLS(cases.hierarchy(40, 80, 8))
+    pls = bpls.BPLS(cases.hierarchy(40, 80, 8), predictor="map")
 
     def rounds() -> float:
         return rivals.seconds(lambda: pls.self_train(rounds=20, progressbar=False))
@@ -198,7 +198,7 @@ def small_hierarchy() -> dict[str, Any]:
 def flops(n: str, m: str, q: str) -> dict[str, Any]:
     """A refit beside the matrix product and the Cholesky factorisation that it cannot do without."""
     held = cases.gaussian(int(n), int(m), int(q))
-    pls = bpls.BPLS(rivals.declare(held.X, held.y))
+    pls = bpls.BPLS(rivals.declare(held.X, held.y), predictor="map")
     pls.score(approximation="laplace")
     A = np.column_stack([np.ones(int(n)), held.X[: int(n)]])
     weights = np.random.default_rng(0).random((int(m), int(n)))

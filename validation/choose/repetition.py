@@ -109,7 +109,7 @@ def _of_paper(case: Case, repetition: int) -> dict[str, Any]:
     with pm.Model() as model:
         beta = pm.Normal("beta", 0, case.setting.prior.sd * scale, shape=design.shape[1])
         pm.Bernoulli("y", logit_p=design @ beta, observed=y)
-    pls = bpls.BPLS(model, unlabeled=split.candidates)
+    pls = bpls.BPLS(model, unlabeled=split.candidates, predictor="auto")
     at_once = max(1, len(split.candidates) // ROUNDS)
     pipelines = {name: bpls.Train(name, batch_size=at_once) for name in ("ppp", "probability")}
     record: dict[str, Any] = {BOUND: _choice(pls, pipelines, BOUND, case, repetition)}

@@ -51,7 +51,7 @@ def declare(X: np.ndarray, labels: np.ndarray) -> bpls.BPLS:
             "label", logit_p=log_odds * np.ones(len(X)), observed=np.where(np.arange(len(X)) < N_LABELED, labels, -1)
         )
         pm.Normal("x", mean[label], 1, observed=X)
-    return bpls.BPLS(model, target="label")
+    return bpls.BPLS(model, target="label", predictor="map")
 
 
 def ranks(seed: int) -> dict[str, Any]:

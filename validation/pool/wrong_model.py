@@ -33,14 +33,14 @@ def accuracies(split: int) -> dict[str, Any]:
         warnings.simplefilter("ignore", bpls.BPLSWarning)
         with pm.Model() as logistic:
             pm.Bernoulli("label", logit_p=pm.Normal("a", 0, 2.5) + X @ pm.Normal("b", 0, 2.5, shape=FEATURES), observed=y)
-        by_logistic = bpls.BPLS(logistic).marginalize(test=(test, truth[test]), progressbar=False)
+        by_logistic = bpls.BPLS(logistic, predictor="map").marginalize(test=(test, truth[test]), progressbar=False)
         with pm.Model() as generative:
             share = pm.Beta("share", 2, 2)
             mean = pm.Normal("mean", 0, 2, shape=(2, FEATURES))
             scale = pm.LogNormal("scale", 0, 0.5, shape=(2, FEATURES))
             label = pm.Bernoulli("label", share * np.ones(len(X)), observed=y)
             pm.Normal("x", mean[label], scale[label], observed=X)
-        pls = bpls.BPLS(generative, target="label")
+        pls = bpls.BPLS(generative, target="label", predictor="map")
         pooled = {weight: pls.marginalize(weight, test=(test, truth[test]), progressbar=False) for weight in (0.1, 1.0)}
     ends = [(by_logistic, 1), (pooled[1.0], 0), (pooled[0.1], 1), (pooled[1.0], 1)]
     return {

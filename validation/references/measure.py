@@ -83,7 +83,7 @@ def draws_of_chain(case: Case, method: str) -> int:
 @cache
 def prepared(case: Case) -> tuple[bpls.BPLS, Callable[[int], list[tuple[str, Approximation]]]]:
     """The case's model, compiled once, and its Gaussians, fitted once: they do not depend on a seed."""
-    pls = bpls.BPLS(case.model())
+    pls = bpls.BPLS(case.model(), predictor="map")
     return pls, cache(lambda k: list(proposals(pls.engine, pls.labeled, k)))
 
 

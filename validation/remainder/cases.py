@@ -42,7 +42,7 @@ class Case:
         few = np.arange(len(rows.codes)) < SIZES[0]
         with pm.Model() as model:
             self.declare(rows._replace(codes=np.where(few, rows.codes, -1)))
-        return bpls.BPLS(model).engine
+        return bpls.BPLS(model, predictor="map").engine
 
 
 def draw_classes(coefficients: np.ndarray) -> Callable[[np.random.Generator], Rows]:

@@ -92,4 +92,4 @@ def declare(source: str, first: int | None = None) -> Declared:
     with pm.Model() as model:
         beta = pm.Normal("beta", 0, PRIOR_SD, shape=design.shape[1])
         pm.Bernoulli("y", logit_p=design @ beta, observed=y)
-    return Declared(bpls.BPLS(model).engine, y)
+    return Declared(bpls.BPLS(model, predictor="map").engine, y)

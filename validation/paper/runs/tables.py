@@ -45,7 +45,7 @@ class Declared:
         with pm.Model() as model:
             beta = pm.Normal("beta", self.mean, self.sd, shape=self.design.shape[1])
             pm.Bernoulli("y", logit_p=self.design @ beta, observed=self.table.y)
-        return bpls.BPLS(model).scorer
+        return bpls.BPLS(model, predictor="map").scorer
 
 
 @cache
