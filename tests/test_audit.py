@@ -282,7 +282,7 @@ def test_a_separated_flat_model_has_nothing_to_compare_and_says_why():
     assert not audit.reliable
     assert "no finite mode" in audit.verdict or "separated" in audit.verdict
     assert set(audit.refused) == {*audit.refused, "ppp", "ppp[ep]", "ubpls"}
-    assert audit.table().empty
+    assert audit.table.empty
     assert "Left out: ppp, ppp[ep]" in str(audit)
 
 
@@ -305,7 +305,7 @@ def test_candidates_nearer_than_the_error_are_flagged_and_left_out_once(few):
     near = np.array([np.sort(np.abs(value - each))[1] < error * np.sqrt(2) for each in value])
     np.testing.assert_array_equal(audit.candidates["flags"].to_numpy() != "", near)
     assert audit.agreement["n_unflagged"].item() == (~near).sum()
-    assert "tau without flags" in audit.table()
+    assert "tau without flags" in str(audit)
     assert f"{near.sum()} of {split.m} candidates are flagged" in audit.verdict
 
 

@@ -32,6 +32,7 @@ from pymc_bpls.text.attributes import strings
 from pymc_bpls.text.numbers import plus_minus, with_interval
 from pymc_bpls.text.progress import progress
 
+_TAU = ("tau", "tau_low", "tau_high")
 #: What is audited along a run by default.
 ALONG = ("ppp", "ppp[ep]", "ppp[vi]", "ibpls")
 
@@ -58,19 +59,28 @@ class AuditAlong(Report):
         """The run's last model beside that of exact selection."""
         return self.tree["final"].to_dataset()
 
+    _groups = ("rounds", "final")
+
+    @property
     def table(self) -> pd.DataFrame:
-        """As text, a row a step."""
+        """A row a step: the rows of D, the regret of the run's own choice, and tau of each criterion, with errors."""
         rounds = self.rounds
-        own = zip(rounds["run_regret"].values, rounds["run_regret_mcse"].values, strict=True)
-        columns: dict[str, Any] = {
-            "labeled": rounds["n_labeled"].to_numpy(),
-            "regret of the run": [plus_minus(*pair) for pair in own],
-        }
+        columns = {"n_labeled": rounds["n_labeled"].to_numpy().astype(int)}
+        columns |= {name: rounds[name].to_numpy() for name in ("run_regret", "run_regret_mcse")}
         for label in rounds["criterion"].to_numpy().tolist():
             of = rounds.sel(criterion=label)
-            triples = zip(of["tau"].values, of["tau_low"].values, of["tau_high"].values, strict=True)
-            columns[f"tau of {label}"] = [with_interval(*triple) for triple in triples]
+            columns |= {f"{name} of {label}": of[name].to_numpy() for name in _TAU}
         return pd.DataFrame(columns, index=pd.Index(rounds["step"].to_numpy(), name="pseudo-labels"))
+
+    @property
+    def _shown(self) -> pd.DataFrame:
+        table = self.table
+        own = zip(table["run_regret"], table["run_regret_mcse"], strict=True)
+        shown: dict[str, Any] = {"labeled": table["n_labeled"], "regret of the run": [plus_minus(*pair) for pair in own]}
+        for label in self.rounds["criterion"].to_numpy().tolist():
+            triples = zip(*(table[f"{name} of {label}"] for name in _TAU), strict=True)
+            shown[f"tau of {label}"] = [with_interval(*triple) for triple in triples]
+        return pd.DataFrame(shown, index=table.index)
 
     def sentences(self) -> list[str]:
         """The verdict, what the columns of the table are, then an answer to each question."""

@@ -10,6 +10,9 @@ from pymc_bpls.audit.uses import kinds_of_use, say_usable
 from pymc_bpls.text.numbers import plus_minus
 
 _FEWEST_FOR_SLOPE = 3
+#: By which D grows, at least, where a slope is said: below it the slope's unit, log n, is much more than the rows span.
+_LEAST_GROWTH = 2.0
+_NORMAL = 1.96
 #: Of the compared: below it a round's reference is not called reliable.
 _LEAST_UNFLAGGED = 0.5
 #: Instead of `say_ends`, where there is nothing to compare with.
@@ -47,13 +50,15 @@ def say_growth(along: xr.Dataset) -> str:
     if len(n) < _FEWEST_FOR_SLOPE or not (error > 0).all():
         return "Too few rounds were audited to say whether Laplace's ppp gets better as D grows."
     fit = scipy.stats.linregress(np.log(n), np.log(error))
-    change = "does not change clearly"
-    if abs(fit.slope) > scipy.stats.t.ppf(0.975, len(n) - 2) * fit.stderr:
-        change = "falls" if fit.slope < 0 else "grows"
+    told = abs(fit.slope) > scipy.stats.t.ppf(0.975, len(n) - 2) * fit.stderr
+    apart = abs(error[-1] - error[0]) > _NORMAL * np.hypot(spread[-1], spread[0])
+    change = ("falls" if fit.slope < 0 else "grows") if told and apart else "does not change clearly"
+    growth, slope = n[-1] / n[0], plus_minus(float(fit.slope), float(fit.stderr))
+    small = f". D grows by a factor of {growth:.2g}, which is too little for a slope"
     return (
         f"As D grows from {n[0]} to {n[-1]} rows the largest error of Laplace's ppp {change}: from "
-        f"{plus_minus(error[0], spread[0])} to {plus_minus(error[-1], spread[-1])}, "
-        f"slope {plus_minus(float(fit.slope), float(fit.stderr))} in log-log."
+        f"{plus_minus(error[0], spread[0])} to {plus_minus(error[-1], spread[-1])}"
+        f"{small if growth < _LEAST_GROWTH else f', slope {slope} in log-log'}."
     )
 
 

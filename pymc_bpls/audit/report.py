@@ -5,17 +5,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from pymc_bpls.audit.sentences import UNFLAGGED, say_columns, say_left_out
+from pymc_bpls.errors import CriterionError
 from pymc_bpls.model.data.storing import save
 from pymc_bpls.text.attributes import strings
 from pymc_bpls.text.numbers import plus_minus, with_interval
 from pymc_bpls.text.summary import Summary
+
+#: The numbers of an audit's table, by their names in `/agreement`; each estimate with its error or interval.
+_COLUMNS = (
+    *("regret", "regret_mcse", "prob_best", "tau", "tau_low", "tau_high"),
+    *("tau_unflagged", "tau_unflagged_low", "tau_unflagged_high", "n_compared", "n_unflagged", "top_k", "top_k_mcse"),
+    *("max_error", "max_error_mcse", "max_centred", "max_centred_mcse", "pareto_k", "pareto_k_mcse"),
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -23,6 +31,8 @@ class Report(ABC):
     """Findings in a DataTree, with a verdict: what a person reads, and what `to_netcdf` writes."""
 
     tree: xr.DataTree
+    #: The groups that its file has.
+    _groups: ClassVar[tuple[str, ...]] = ()
 
     @property
     def reliable(self) -> bool:
@@ -45,37 +55,57 @@ class Report(ABC):
 
     @classmethod
     def from_netcdf(cls, path: str | Path) -> Self:
-        """Read what `to_netcdf` wrote."""
+        """Read what `to_netcdf` wrote.
+
+        Raises
+        ------
+        CriterionError
+            The file holds another result, or lost a part of this one.
+        """
         with xr.open_datatree(path, engine="h5netcdf") as tree:
+            lost = [name for name in cls._groups if name not in tree.children] or not {"verdict", "reasons"} <= set(tree.attrs)
+            if lost:
+                raise CriterionError(f'"{path}" is no file of an {cls.__name__}. Give one that its to_netcdf wrote.')
             return cls(tree.load())
 
+    @property
     @abstractmethod
     def table(self) -> pd.DataFrame:
-        """What is worth a first look, as text."""
+        """What is worth a first look, as numbers, which `to_latex` and `to_csv` take."""
+
+    @property
+    @abstractmethod
+    def _shown(self) -> pd.DataFrame:
+        """The table as it is printed: rounded, each number with its error."""
 
     @abstractmethod
     def sentences(self) -> list[str]:
         """Everything that the report says, a sentence each, the verdict first."""
 
+    @property
+    def _summary(self) -> Summary:
+        return Summary(self.sentences(), self.table, self._shown)
+
     def __str__(self) -> str:
-        return str(Summary(self.sentences(), self.table()))
+        return str(self._summary)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return Summary(self.sentences(), self.table())._repr_html_()
+        return self._summary._repr_html_()
 
 
 @dataclass(frozen=True, repr=False)
 class Audit(Report):
     """What `BPLS.audit` found; `print` it first.
 
-    The table that is printed has a row for each criterion. `regret` is the exact log PPP that its choice loses against the
-    exact best candidate; `P(best)` is the probability that its choice is the exact best, given the Monte Carlo error of
-    exact values. Kendall's tau compares its ranking with the exact one, over all candidates and without those that are flagged;
-    `best 5` is the share of its best five among the exact best five. `error` is its largest error of log PPP, and
-    `error, centred` the largest but for what all candidates share, which moves no choice. `its own k-hat` is that of importance
-    sampling of the posterior from the criterion's own Gaussian: above 0.7 the two differ too much for that.
+    The table has a row for each criterion: `table` holds numbers, and what is printed rounds them to their errors. `regret` is
+    the exact log PPP that its choice loses against the exact best candidate; `P(best)` is the probability that its choice is
+    the exact best, given the Monte Carlo error of exact values. Kendall's tau compares its ranking with the exact one, over all
+    candidates and without those that are flagged; `best 5` is the share of its best five among the exact best five. `error` is
+    its largest error of log PPP, and `error, centred` the largest but for what all candidates share, which moves no choice.
+    `its own k-hat` is that of importance sampling of the posterior from the criterion's own Gaussian: above 0.7 the two differ
+    too much for that.
 
     A candidate is flagged, and `/candidates` says why, where its exact value is doubtful (by k-hat or effective sample size),
     where it is nearer to a neighbour in the exact ranking than its Monte Carlo error, or where a criterion has no score of it.
@@ -107,6 +137,8 @@ class Audit(Report):
     ('criterion',)
     """
 
+    _groups = ("candidates", "agreement", "simplified", "diagnostics", "refused")
+
     @property
     def candidates(self) -> xr.Dataset:
         """Scores, exact values, errors and flags over `candidate` (and `label`) and `criterion`."""
@@ -137,14 +169,16 @@ class Audit(Report):
         """A row for each criterion and candidate."""
         return self.candidates.to_dataframe()
 
+    @property
     def table(self) -> pd.DataFrame:
-        """What is worth a first look, as text, a row a criterion."""
-        if not self.agreement.sizes.get("criterion"):
-            return pd.DataFrame()
-        rows: list[dict[str, Any]] = [
-            {str(name): value for name, value in row.items()}
-            for row in self.agreement.to_dataframe().reset_index().to_dict("records")
-        ]
+        """What is worth a first look, a row a criterion; `agreement` says what each column is."""
+        found = self.agreement
+        columns = [name for name in _COLUMNS if name in found]
+        return found[columns].to_dataframe() if columns else pd.DataFrame()
+
+    @property
+    def _shown(self) -> pd.DataFrame:
+        rows = [{str(name): value for name, value in row.items()} for row in self.table.to_dict("records")]
         unflagged = {UNFLAGGED: [_tau(row, "_unflagged") for row in rows]}
         return pd.DataFrame(
             {
@@ -157,7 +191,7 @@ class Audit(Report):
                 "error, centred": [_or_dash(row, "max_centred", "max_centred_mcse") for row in rows],
                 "its own k-hat": [_or_dash(row, "pareto_k", "pareto_k_mcse") for row in rows],
             },
-            index=pd.Index([row["criterion"] for row in rows], name="criterion"),
+            index=self.table.index,
         )
 
     def sentences(self) -> list[str]:
@@ -166,7 +200,7 @@ class Audit(Report):
         """
         groups = (self.agreement, self.simplified, self.diagnostics)
         said = [text for group in groups for text in group["verdict"].to_numpy().tolist()]
-        columns = list(self.table().columns)
+        columns = list(self._shown.columns) if len(self.table) else []
         legend = [say_columns(columns, int(self.tree.attrs["top"]))] if columns else []
         return [self.verdict, *legend, *said, *say_left_out(self.refused)]
 

@@ -71,6 +71,12 @@ class LaplaceFit:
         """Standard deviation of each unconstrained parameter."""
         return self.unconstrained.copy(data=self.gaussian.sd)
 
+    @property
+    def table(self) -> pd.DataFrame:
+        """Mode and standard deviation of each unconstrained parameter."""
+        index = pd.Index(self.unconstrained["parameter"].to_numpy(), name="unconstrained parameter")
+        return pd.DataFrame({"mode": self.unconstrained.to_numpy(), "sd": self.gaussian.sd}, index=index)
+
     def draws(self, draws: int = 1000, *, random_seed: int | np.random.Generator | None = None) -> xr.DataArray:
         """Draws of the unconstrained parameters from the approximation, shape (draw, parameter)."""
         theta = self.gaussian.draws(draws, np.random.default_rng(random_seed))
@@ -88,10 +94,7 @@ class LaplaceFit:
     def _summary(self) -> Summary:
         """What to trust it for, and mode and standard deviation (of H⁻¹) of each unconstrained parameter."""
         evidence = "none (improper prior)" if self.log_evidence is None else f"{self.log_evidence:.3f} by Laplace's method"
-        table = pd.DataFrame(
-            {"mode": self.unconstrained.to_numpy().round(3), "sd": self.gaussian.sd.round(3)},
-            index=pd.Index(self.unconstrained["parameter"].to_numpy(), name="unconstrained parameter"),
-        )
+        table = self.table
         hidden = len(table) - _SHOWN
         sentences = [
             f"LaplaceFit of {len(table)} parameters: log evidence {evidence}, {'' if self.converged else 'not '}converged",

@@ -76,6 +76,11 @@ class Information:
     rows: xr.Dataset
     verdict: str
 
+    @property
+    def table(self) -> pd.DataFrame:
+        """What the pool as a whole is worth."""
+        return pd.DataFrame({"nats": [self.nats], "equivalent_labels": [self.equivalent_labels]}, index=["pool"])
+
     def __str__(self) -> str:
         return self.verdict
 

@@ -9,7 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from pymc_bpls.model.data.index import read_index
-from pymc_bpls.summaries.words import count_classes, numbers
+from pymc_bpls.summaries.words import count_classes
 from pymc_bpls.text.summary import Summary
 
 _SHOWN = 8
@@ -29,9 +29,9 @@ def summarise_acceptance(found: xr.Dataset) -> Summary:
     table = {
         "rank": left["rank"].to_numpy(),
         "pseudo-label": left["pseudo_label"].to_numpy(),
-        "confidence": numbers(left["confidence"].to_numpy()),
-        "p-value": numbers(left["p_value"].to_numpy()),
-        "bald": numbers(left["bald"].to_numpy()),
+        "confidence": left["confidence"].to_numpy(),
+        "p-value": left["p_value"].to_numpy(),
+        "bald": left["bald"].to_numpy(),
     }
     attrs, labels = found.attrs, found["pseudo_label"].to_numpy()[accepted]
     sentences = [

@@ -22,11 +22,13 @@ def summarise_comparison(compared: xr.Dataset) -> Summary:
     """The mean of the final models' accuracy, and the differences to the supervised model with 95% intervals."""
     gains = compared[["difference", "low", "high"]].sel(against=_SUPERVISED)
     final = compared["accuracy"].isel(n_pseudo=-1).mean("split").to_numpy()
-    table: dict[str, Any] = {"accuracy": [f"{value:.3f}" for value in final]}
+    table: dict[str, Any] = {"accuracy": final}
+    shown: dict[str, Any] = {"accuracy": [f"{value:.3f}" for value in final]}
     for name in gains["measure"].to_numpy().tolist():
-        held = gains.sel(measure=name).transpose("criterion")
-        rows = np.stack([held[each].to_numpy() for each in ("difference", "low", "high")], axis=1).tolist()
-        table[f"{name.replace('_', ' ')} − supervised"] = [f"{d:+.3f} ({low:+.3f} to {high:+.3f})" for d, low, high in rows]
+        held, of = gains.sel(measure=name).transpose("criterion"), f"{name.replace('_', ' ')} − supervised"
+        columns = [held[each].to_numpy() for each in ("difference", "low", "high")]
+        table |= dict(zip((of, f"{of}, low", f"{of}, high"), columns, strict=True))
+        shown[of] = [f"{d:+.3f} ({low:+.3f} to {high:+.3f})" for d, low, high in np.stack(columns, axis=1).tolist()]
     ended = compared["stop_kind"].to_numpy().ravel()
     kinds = ", ".join(f"{(ended == kind).sum()} by {kind}" for kind in sorted(set(ended.tolist())))
     sentences = [
@@ -34,4 +36,5 @@ def summarise_comparison(compared: xr.Dataset) -> Summary:
         f"{compared.sizes['split']} splits; intervals are those of single comparisons at 95%.",
         f"Runs ended: {kinds}.",
     ]
-    return Summary(sentences, pd.DataFrame(table, index=pd.Index(compared["criterion"].to_numpy(), name="criterion")))
+    index = pd.Index(compared["criterion"].to_numpy(), name="criterion")
+    return Summary(sentences, pd.DataFrame(table, index=index), pd.DataFrame(shown, index=index))

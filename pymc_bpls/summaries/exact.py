@@ -9,7 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from pymc_bpls.model.data.index import read_index
-from pymc_bpls.summaries.words import count_classes, numbers, say_trust
+from pymc_bpls.summaries.words import count_classes, say_trust
 from pymc_bpls.text.summary import Summary
 
 _SHOWN = 8
@@ -34,9 +34,9 @@ def summarise_exact(tree: xr.DataTree) -> Summary:
     table = {
         **({} if index.equals(pd.Index(rows)) else {"row": rows}),
         "pseudo-label": labels.to_numpy()[order],
-        value.replace("_", " "): numbers(best[value].to_numpy()),
-        "its error": numbers(best["mcse"].to_numpy()),
-        "P(best)": numbers(best["prob_best"].to_numpy()),
+        value.replace("_", " "): best[value].to_numpy(),
+        "its error": best["mcse"].to_numpy(),
+        "P(best)": best["prob_best"].to_numpy(),
     }
     sentences = [
         f'Exact "{attrs["criterion"]}" (labels "{attrs["labels"]}") of {held.sizes["candidate"]} candidates by '

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_bpls.summaries.words import count_classes, numbers, say_trust
+from pymc_bpls.summaries.words import count_classes, say_trust
 from pymc_bpls.text.summary import Summary
 
 
@@ -30,7 +30,7 @@ def summarise_pooled(tree: xr.DataTree) -> Summary:
     if "curve" not in tree:
         return Summary(sentences, pd.DataFrame())
     curve = tree["curve"].to_dataset()
-    table = {"accuracy": numbers(curve["accuracy"].to_numpy()), "log score": numbers(curve["log_score"].to_numpy())}
+    table = {"accuracy": curve["accuracy"].to_numpy(), "log score": curve["log_score"].to_numpy()}
     return Summary(sentences, pd.DataFrame(table, index=["supervised", "with the pool"]))
 
 

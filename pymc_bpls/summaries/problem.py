@@ -30,8 +30,8 @@ def summarise_problem(problem: Problem, n_lazy: int = 0) -> Summary:
         f"Free variables: {variables}.",
         "Priors are proper." if problem.proper else "A prior is improper, so that there are no absolute values.",
     ]
-    shares = [percent(share) for share in (counts / counts.sum()).tolist()]
-    return Summary(sentences, pd.DataFrame({"labeled rows": counts, "share": shares}, index=pd.Index(names, name="class")))
+    frame = pd.DataFrame({"labeled rows": counts, "share": counts / counts.sum()}, index=pd.Index(names, name="class"))
+    return Summary(sentences, frame, frame.assign(share=frame["share"].map(percent)))
 
 
 def _say_classes(names: np.ndarray) -> str:

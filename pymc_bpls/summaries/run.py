@@ -10,7 +10,8 @@ import pandas as pd
 from pymc_bpls.scoring.criteria import LAPLACE
 from pymc_bpls.scoring.settings import source_of_error
 from pymc_bpls.selftraining.run_tables import RunTables
-from pymc_bpls.summaries.words import count_classes, numbers, say_set
+from pymc_bpls.summaries.words import count_classes, say_set
+from pymc_bpls.text.numbers import number
 from pymc_bpls.text.summary import Summary
 
 
@@ -22,9 +23,9 @@ def summarise_run(run: RunTables) -> Summary:
     named = {"accuracy": "accuracy", "log_score": "log score", "held_out_log_score": "log score of rows set aside"}
     for name, said in named.items():
         if name in ends:
-            table[said] = numbers(ends[name].to_numpy())
+            table[said] = ends[name].to_numpy()
     if "log_evidence" in ends:
-        table["log evidence a row"] = numbers((ends["log_evidence"] / ends["weight"]).to_numpy())
+        table["log evidence a row"] = (ends["log_evidence"] / ends["weight"]).to_numpy()
     done = int(run.history["round"].max()) if len(added) else 0
     rounds = f"{done} {'round' if done == 1 else 'rounds'}"
     sentences = [
@@ -45,7 +46,7 @@ def _say_leads(run: RunTables) -> list[str]:
     known = np.isfinite(gap)
     if not known.any():
         return []
-    said = f"Choices were ahead of the next best row by {numbers(np.array([np.median(gap[known])]))[0]} (median)"
+    said = f"Choices were ahead of the next best row by {number(np.median(gap[known]))} (median)"
     error = run.history["own_error"].to_numpy() if "own_error" in run.history else np.zeros(len(gap))
     tied = int((gap[known] < error[known]).sum())
     source = source_of_error(run.criterion, run.approximation)

@@ -12,7 +12,8 @@ from pymc_bpls.model.data.index import read_index
 from pymc_bpls.scoring.criteria import LAPLACE
 from pymc_bpls.scoring.results import own_error
 from pymc_bpls.scoring.settings import source_of_error
-from pymc_bpls.summaries.words import count_classes, numbers, say_set
+from pymc_bpls.summaries.words import count_classes, say_set
+from pymc_bpls.text.numbers import number
 from pymc_bpls.text.summary import Summary
 
 _SHOWN = 8
@@ -34,12 +35,12 @@ def summarise_scores(scores: xr.Dataset) -> Summary:
     table = {
         **({} if index.equals(pd.Index(rows)) else {"row": rows}),
         "pseudo-label": best["pseudo_label"].to_numpy(),
-        "score": numbers(values.to_numpy()[order]),
-        "below the best": numbers(values.to_numpy()[order] - values.max().item()),
+        "score": values.to_numpy()[order],
+        "below the best": values.to_numpy()[order] - values.max().item(),
     }
     for name in ("log_ppp", "log_evidence", "class_sum_error"):
         if name in best and best[name].dims == ("candidate",):
-            table[name] = numbers(best[name].to_numpy())
+            table[name] = best[name].to_numpy()
     attrs = scores.attrs
     sentences = [
         f'"{attrs["criterion"]}" ({attrs["approximation"]}, labels "{attrs["labels"]}") of {m} candidates, '
@@ -67,6 +68,6 @@ def _say_ties(scores: xr.Dataset, values: np.ndarray) -> list[str]:
         return [
             f"The best {tied} are tied: they are nearer to each other than the error of a difference by {source} ({error:.2g})."
         ]
-    lead = numbers(np.array([finite[-1] - finite[-2]]))[0]
+    lead = number(finite[-1] - finite[-2])
     known = "" if error is None else f", and by {source} alone a difference is off by {error:.2g}"
     return [f"The best is {lead} ahead{known}. Only audit measures how far scores are off."]

@@ -28,10 +28,6 @@ def count_classes(labels: np.ndarray, labeled: np.ndarray | None = None) -> str:
     )
 
 
-def numbers(values: np.ndarray) -> list[str]:
-    return [f"{value:.3f}" if abs(value) >= 0.1 or value == 0 else f"{value:.2g}" for value in values]
-
-
 def say_trust(attrs: Mapping[Any, Any]) -> str:
     """Whether what was sampled is to be trusted, or why not."""
     reasons = strings(attrs.get("reasons", []))

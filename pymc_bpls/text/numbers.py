@@ -25,6 +25,20 @@ def plus_minus(value: float, error: float) -> str:
     return f"{value:.{digits}f} ± {error:.{digits}f}"
 
 
+def number(value: float) -> str:
+    """A number to three decimals, to two digits where it is small, or a dash where it is none.
+
+    Examples
+    --------
+    >>> from pymc_bpls.text.numbers import number
+    >>> number(12.3456), number(0.0123), number(float("nan"))
+    ('12.346', '0.012', '–')
+    """
+    if np.isnan(value):
+        return "–"
+    return f"{value:.3f}" if abs(value) >= 0.1 or value == 0 else f"{value:.2g}"
+
+
 def rounds_done(n: int) -> str:
     """That so many rounds of a run are done."""
     return "1 round is done" if n == 1 else f"{n} rounds are done"
