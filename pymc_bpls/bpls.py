@@ -30,7 +30,7 @@ from pymc_bpls.model.data.table import by_container, check_classes, refuse_frame
 from pymc_bpls.model.prior_sets import Variant
 from pymc_bpls.model.problem import declare
 from pymc_bpls.montecarlo.other_modes import NOT_LOOKED_FOR, Search, find_modes
-from pymc_bpls.pool.information import Information, find_information, summed_information
+from pymc_bpls.pool.information import Information, find_information
 from pymc_bpls.pool.marginalize import Summed, marginalize
 from pymc_bpls.pool.posterior import FITS
 from pymc_bpls.scoring.engines import EngineForEachD, OneEngine
@@ -369,9 +369,7 @@ class BPLS(PseudoLabelSelector):
         summed = self._sums_over_pool(executor)
         with working("information of the pool", progressbar):
             fit = self._scorer.fit(self._problem.labeled, centre_of="vi")
-            if summed is not None:
-                return summed_information(self._problem, fit, summed(fit, 1.0))
-            return find_information(self._problem, fit)
+            return find_information(self._problem, fit, None if summed is None else summed(fit, 1.0))
 
     def _sums_over_pool(self, executor: Executor | None) -> Summed | None:
         """What sums over the rows of a lazy pool; None where there are candidates in memory."""

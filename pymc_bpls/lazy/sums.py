@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from pymc_bpls.approximations.predictions.predictive import Predictive
 from pymc_bpls.compute.compiler import Kernel
 from pymc_bpls.compute.executors import Executor
 from pymc_bpls.engine.newton.marginals import THETAS_AT_ONCE, marginal_values
@@ -18,6 +19,7 @@ from pymc_bpls.lazy.exporting import exported_over_rows
 from pymc_bpls.lazy.part_sums import Sums, sum_part
 from pymc_bpls.lazy.passes import over_parts
 from pymc_bpls.lazy.pool import LazyPool
+from pymc_bpls.model.density import Density
 from pymc_bpls.scoring.fitted import ModelFit
 from pymc_bpls.text.progress import stage
 
@@ -39,6 +41,12 @@ class PoolSums(Marginal):
 
     def __len__(self) -> int:
         return self.pool.partitions.n_rows
+
+    def under(self, density: Density) -> PoolSums:
+        """By code of its own."""
+        pool = replace(self.pool, problem=replace(self.pool.problem, density=density), codes={})
+        fit = replace(self.fit, predictive=Predictive(replace(self.fit.engine, density=density)))
+        return replace(self, pool=pool, codes={}, fit=fit)
 
     def sums(self, kernel: Kernel, *arrays: Any, **static: Any) -> Any:
         """In one pass."""

@@ -184,8 +184,7 @@ def make_density(
     if joint is not None and must_add_up:
         refuse_sums(name, classes, joint.sums_of_one(start))
     graph, row = by_row or (table, _no_row)
-    theta, parts = source.theta()
-    terms = remake(prior_terms, {**held_constant(prior_terms, source), **parts})
+    theta, terms = _in_theta(source, prior_terms)
     names = [v.name for v in (*model.free_RVs, *model.potentials)]
 
     def make() -> Structure:
@@ -212,6 +211,17 @@ def make_density(
         start=start,
         joint=joint,
     )
+
+
+def jaxify_priors(source: Source, terms: list[Variable]) -> Callable[..., Any]:
+    """Terms of log π as a JAX function of θ."""
+    return _jaxify_priors(*_in_theta(source, terms), [])
+
+
+def _in_theta(source: Source, terms: list[Variable]) -> tuple[Variable, list[Variable]]:
+    """θ, and terms of log π as functions of it, all else held constant."""
+    theta, parts = source.theta()
+    return theta, remake(terms, {**held_constant(terms, source), **parts})
 
 
 def _jaxify_priors(theta: Variable, terms: list[Variable], names: list[str]) -> Callable[..., Any]:
@@ -263,8 +273,8 @@ def _check_constants(source: Source, log_lik: Variable, declared: int) -> None:
         )
 
 
-def split_terms(model: pm.Model, target: Variable, label: Variable) -> tuple[Variable, list[Variable], list[str]]:
-    """Row log-likelihood terms that the label reaches, added up, the terms of log π, and the variables that those first are of.
+def split_terms(model: pm.Model, target: Variable, label: Variable) -> tuple[Variable, list[Variable], dict[str, Variable]]:
+    """Row log-likelihood terms that the label reaches, added up, the terms of log π, and those first by name, the target first.
 
     Where one of them is one number for the whole table, they are added up to one number.
 
@@ -299,8 +309,9 @@ def split_terms(model: pm.Model, target: Variable, label: Variable) -> tuple[Var
                 f'"{variable.name}" depends on the labels, so they would count twice. Move that term into the likelihood.'
             )
     together = any(term.ndim == 0 for term in reached.values())
-    log_lik = sum(term.sum() if together else _per_row(term) for term in reached.values())
-    return log_lik, prior_terms, [rv.name for rv in reached]
+    in_order = sorted(reached, key=lambda rv: rv is not target)
+    by_name = {rv.name: reached[rv].sum() if together else _per_row(reached[rv]) for rv in in_order}
+    return sum(by_name.values()), prior_terms, by_name
 
 
 def _per_row(term: Variable) -> Variable:

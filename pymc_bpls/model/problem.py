@@ -38,6 +38,7 @@ from pymc_bpls.model.graphs.parameter_checks import ParameterChecks
 from pymc_bpls.model.graphs.slicing import PLAIN, Source, evaluate, table_graph
 from pymc_bpls.model.groups import check_groups, check_groups_of_priors
 from pymc_bpls.model.marginals import find_marginal
+from pymc_bpls.model.pool_terms import PoolTerms, UnlabeledRows, find_pool_terms
 from pymc_bpls.model.prior_sets import Variant
 from pymc_bpls.model.refusals import IMPROPER, check_likelihood, check_model, check_target, find_target
 
@@ -46,9 +47,9 @@ from pymc_bpls.model.refusals import IMPROPER, check_likelihood, check_model, ch
 class Problem:
     """A declared model on its table.
 
-    `proper` is False where a free variable has an improper prior; `hidden` counts candidates that hold a label. The model is
-    `class_conditional` where its labels reach another observed variable. `beside` are the other members of a set that share the
-    table.
+    `reached` are the terms that labels reach, by their variables, the target first; `log_lik` is their sum. `proper` is False
+    where a free variable has an improper prior; `hidden` counts candidates that hold a label. `pool_terms` say where unlabeled
+    rows enter. `beside` are the other members of a set that share the table.
     """
 
     model: pm.Model
@@ -58,10 +59,11 @@ class Problem:
     density: Density
     source: Source
     log_lik: Variable
+    reached: dict[str, Variable]
     prior_terms: list[Variable]
     proper: bool
     hidden: int
-    class_conditional: bool
+    pool_terms: PoolTerms
     beside: tuple[Problem, ...] = ()
 
     @cached_property
@@ -97,17 +99,18 @@ class Problem:
 
     def _log_prior(self, theta: np.ndarray) -> float:
         """log π at one θ (q,), by PyTensor, so that nothing is compiled for it."""
-        sizes = [int(np.prod(shape, dtype=int)) for _, shape in self.source.values.values()]
-        values = {
-            variable: theta[start : start + size].reshape(shape)
-            for (variable, (start, shape)), size in zip(self.source.values.items(), sizes, strict=True)
-        }
-        return float(sum(np.sum(term) for term in evaluate(self.prior_terms, {**self.source.givens, **values})))
+        values = {**self.source.givens, **self.source.at(theta)}
+        return float(sum(np.sum(term) for term in evaluate(self.prior_terms, values)))
 
     @property
-    def says_of_features(self) -> bool:
-        """Whether the model, or another of its set, says anything of the features: else the pool cannot inform it."""
-        return self.class_conditional or any(problem.class_conditional for problem in self.beside)
+    def class_conditional(self) -> bool:
+        """Whether labels reach another observed variable, so that Σ_y exp ℓ_u(y; θ) depends on θ."""
+        return bool(self.pool_terms.reached)
+
+    @property
+    def pool_terms_of_all(self) -> PoolTerms:
+        """Where unlabeled rows enter the model, or another of its set."""
+        return sum((problem.pool_terms for problem in self.beside), self.pool_terms)
 
     @property
     def distribution(self) -> str:
@@ -285,8 +288,27 @@ def declare(
     _check_data(model, label, density, rows, table, words_of(table, source))
     proper = not any(type(free.owner.op).__name__ in IMPROPER for free in model.free_RVs)
     hidden = int((found.match(observed)[table.candidates[table.candidates < len(observed)]] >= 0).sum())
-    conditional = len(reached) > 1
-    return Problem(model, rv.name, table, found, density, source, log_lik, prior_terms, proper, hidden, conditional)
+    pool_terms = _find_pool_terms(model, density, table, source, log_lik, reached, prior_terms)
+    return Problem(model, rv.name, table, found, density, source, log_lik, reached, prior_terms, proper, hidden, pool_terms)
+
+
+def _find_pool_terms(
+    model: pm.Model,
+    density: Density,
+    table: Table,
+    source: Source,
+    log_lik: Variable,
+    reached: dict[str, Variable],
+    prior_terms: list[Variable],
+) -> PoolTerms:
+    """Where unlabeled rows enter, by the names of variables."""
+    priors = [f'the prior of "{rv.name}"' for rv in model.free_RVs]
+    potentials = [f'the Potential "{potential.name}"' for potential in model.potentials]
+    names = [*priors, *potentials, *(rv.name for rv in model.observed_RVs if rv.name not in reached)]
+    held = evaluate([model.rvs_to_values[rv] for rv in model.observed_RVs], source.givens)
+    observed = {rv.name: values for rv, values in zip(model.observed_RVs, held, strict=True)}
+    rows = UnlabeledRows(source, table.labeled, density.start)
+    return find_pool_terms(names, prior_terms, reached, log_lik, density, rows, observed)
 
 
 @contextmanager

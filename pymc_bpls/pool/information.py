@@ -2,13 +2,16 @@
 
 With ℓ_u(y; θ) the log-likelihood of row u with class y, the row without its label says g_u(θ) = log Σ_y exp ℓ_u(y; θ).
 
-- In a model of y given x, Σ_y p(y | x, θ) = 1, so that g_u ≡ 0 and p(θ | D, pool) = p(θ | D): the pool cannot inform it.
-- In a class-conditional model, p(y) p(x | y), the gradients of g_u are the scores of the row's features, and with Σ_D the
-  posterior covariance given D, Ī = Σ_u E[∇g_u ∇g_u'] and J̄ = Σ_u E Σ_y p(y | x_u, θ) ∇ℓ_u(y) ∇ℓ_u(y)',
+- In a model of y given x, Σ_y p(y | x, θ) = 1, so that g_u ≡ 0. Where no other term depends on unlabeled rows (`pool_terms`),
+  p(θ | D, pool) = p(θ | D): the pool cannot inform it.
+- Where labels reach other observed variables, the gradients of g_u are the scores of the row's features, and the pool is
+  expected to bring Ī = Σ_u E[∇g_u ∇g_u'] to a posterior given D with covariance Σ_D, if the model is right [1]_.
+- Observed variables that labels do not reach have a term of θ for each row. Every posterior of the model has these terms: what
+  those of the pool's rows brought is the difference of two precisions, Σ⁻¹ − Σ_D⁻¹, with Σ_D found without them.
 
-      nats = ½ log det(I + Σ_D Ī),      equivalent labels = m tr(Σ_D Ī) / tr(Σ_D J̄) ≤ m,
-
-  the information that m rows bring about θ [1]_, if the model is right, and how many labeled ones would bring as much [2]_.
+With Σ_D = LL' and M = L'(Σ⁻¹ − Σ_D⁻¹ + Ī)L, `Predictions` says how many nats of it are about what predictions depend on. Labeled
+rows would bring M + L'(J̄ − Ī)L with J̄ = Σ_u E Σ_y p(y | x_u, θ) ∇ℓ_u(y) ∇ℓ_u(y)' ⪰ Ī: as many of them as bring the same nats are
+the equivalent labels [2]_.
 
 References
 ----------
@@ -20,6 +23,7 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,41 +32,45 @@ import xarray as xr
 
 from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.approximations.predictions.predictive import antithetic_draws
-from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.rows.marginal_rows import Marginal, MarginalRows
 from pymc_bpls.errors import ModelError
 from pymc_bpls.model.data.table import Unlabeled
+from pymc_bpls.model.observed_rows import density_of
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.pool.scores import row_scores, sums_of_scores
+from pymc_bpls.pool.baseline import find_baseline, first_order
+from pymc_bpls.pool.nats import Predictions
+from pymc_bpls.pool.scores import row_scores, squares_of_log_odds, sums_of_scores
+from pymc_bpls.pool.sentences import LEAST_NATS, say_information
 from pymc_bpls.scoring.fitted import ModelFit
 from pymc_bpls.text.summary import Summary
 
 _DRAWS = 64
 _OFF = 1e-5
-_NOTHING = 1e-9
-CANNOT = (
-    "The pool cannot inform this model: it says nothing of the features, so that the posterior given labels and pool is that "
-    "given the labels alone. Pseudo-labels add no information."
-)
+_COLUMNS = "nats", "equivalent_labels", "nuisance_nats"
 
 
 @dataclass(frozen=True, repr=False)
 class Information:
-    """What the pool can tell the model about its parameters; `print` it first.
+    """What the pool can tell the model; `print` it first.
 
     Attributes
     ----------
     informative : bool
-        Whether it can tell anything.
+        Whether unlabeled rows can tell the model anything about what predictions depend on. True also where they enter a prior,
+        a Potential or the data of labeled rows, of which nobody knows what they tell.
     nats : float
-        By how much the posterior of the parameters would narrow, ½ log det(I + Σ_D Ī), if the model is right: the information
-        about the parameters that the pool's features are expected to bring (Lindley's; 1 nat = 1.44 bits). One nat narrows one
-        parameter's standard deviation to 1/e = .37 of what it is.
+        By how much the pool narrows the posterior of what predictions depend on, ½ log(det Σ_bb / det Σ'_bb), if the model is
+        right (Lindley's information; 1 nat = 1.44 bits). One nat narrows one parameter's standard deviation to 1/e = .37 of
+        what it is. b are the directions of θ in which the log-odds of rows change.
     equivalent_labels : float
-        How many labeled rows would bring as much; at most the number of candidates.
+        How many labeled rows would bring as many nats; at most the number of candidates.
+    sources : xarray.Dataset
+        Over `source`, the observed variables through which unlabeled rows enter, each by itself: `nats` and
+        `equivalent_labels` as above, and `nuisance_nats`, of parameters that no prediction depends on, given those on which
+        predictions depend.
     rows : xarray.Dataset
-        Over `candidate`, none of a lazy pool: `nats`, what the row brings by itself to first order, ½ tr(Σ_D E[∇g ∇g']), and
-        `nats_with_label`, what it would bring with its label.
+        Over `candidate`, none of a lazy pool: `nats`, what the row brings by itself to first order, and `nats_with_label`, what
+        it would bring with its label.
     verdict : str
 
     See Also
@@ -73,6 +81,7 @@ class Information:
     informative: bool
     nats: float
     equivalent_labels: float
+    sources: xr.Dataset
     rows: xr.Dataset
     verdict: str
 
@@ -90,59 +99,109 @@ class Information:
         return Summary([self.verdict], pd.DataFrame())._repr_html_()
 
 
-def find_information(problem: Problem, fit: ModelFit) -> Information:
-    """What the candidates can tell beyond D, by draws of the Gaussian at the `fit` on D.
+@dataclass(frozen=True)
+class _Sums:
+    """In the coordinates of L: M of g_u, and that of the same rows with labels, (q, q); of each row both to first order, and its
+    largest |g_u|, (m,).
+    """
+
+    brought: np.ndarray
+    with_labels: np.ndarray
+    own: np.ndarray
+    own_with_label: np.ndarray
+    largest: np.ndarray
+
+
+def find_information(problem: Problem, fit: ModelFit, rows: Marginal | None = None) -> Information:
+    """What the candidates, or `rows` that are summed over wherever they are, can tell beyond the `fit` on D.
 
     Raises
     ------
     ModelError
         Likelihoods do not add up to 1 over the classes of a model of y given x, or rows depend on each other.
     """
-    candidates = problem.table.candidates
-    if problem.density.joint is not None:
-        if problem.class_conditional:
-            raise ModelError(
-                f'Rows of "{problem.name}" depend on each other, so that their labels cannot be integrated out one by one. '
-                "Declare features that are independent given the labels."
-            )
-        nothing = np.zeros(len(candidates))
-        return _told(problem, 0.0, 0.0, nothing, nothing)
-    q = Gaussian.at_mode(fit.mode).in_theta
-    information, of_row, with_label, largest = _scores(fit.engine, q, candidates)
-    if not problem.class_conditional:
-        _check_sums(problem, largest)
-        return _told(problem, 0.0, 0.0, 0.0 * of_row, 0.5 * with_label)
-    worth = _worth(information, of_row.sum(), with_label.sum(), len(candidates))
-    return _told(problem, *worth, 0.5 * of_row, 0.5 * with_label)
+    terms = problem.pool_terms
+    dependent = problem.density.joint is not None
+    if dependent and terms.reached:
+        raise ModelError(
+            f'Rows of "{problem.name}" depend on each other, so that their labels cannot be integrated out one by one. '
+            "Declare features that are independent given the labels."
+        )
+    if dependent or (rows is not None and not terms.reached):
+        nothing = np.zeros(0 if rows is not None else len(problem.table.candidates))
+        return _as_information(problem, len(nothing), nothing, nothing)
+    return _measured(problem, fit, rows or _candidates(problem, fit))
 
 
-def summed_information(problem: Problem, fit: ModelFit, rows: Marginal) -> Information:
-    """The same of rows that are summed over wherever they are, and of which none is told by itself."""
-    none = np.empty(0)
-    if not problem.class_conditional:
-        return _told(problem, 0.0, 0.0, none, none)
-    q = Gaussian.at_mode(fit.mode).in_theta
-    information, of_rows, with_labels = rows.sums(sums_of_scores, *_draws_of(q))
-    worth = _worth(information, float(of_rows), float(with_labels), len(rows))
-    return _told(problem, *worth, none, none, len(rows))
+def _candidates(problem: Problem, fit: ModelFit) -> MarginalRows:
+    some = problem.table.candidates
+    return MarginalRows(fit.engine.density, fit.engine.compiler, Unlabeled(some, np.ones(len(some))))
 
 
-def _worth(information: np.ndarray, of_rows: float, with_labels: float, n: int) -> tuple[float, float]:
-    """Nats and equivalent labels of n rows."""
-    nats = 0.5 * float(np.linalg.slogdet(np.eye(len(information)) + information)[1])
-    return nats, float(n * of_rows / with_labels) if nats > _NOTHING else 0.0
+def _measured(problem: Problem, fit: ModelFit, pool: Marginal) -> Information:
+    """By draws of the posterior that the model has, in the coordinates of the one without the pool."""
+    reached, m = problem.pool_terms.reached, len(pool)
+    q, baseline = Gaussian.at_mode(fit.mode).in_theta, find_baseline(problem, fit)
+    at = q.mean + antithetic_draws(len(q.mean), _DRAWS) @ q.factor.T, baseline.without.factor
+    predictions = _find_predictions(problem, fit, pool, q.mean, baseline.without.factor)
+    sums = _add_up(pool, *at, predictions.projector_root)
+    if not reached:
+        _check_sums(problem, sums.largest)
+    alone = {name: _alone(problem, name, pool, *at, predictions, sums) for name in reached} | dict(baseline.alone)
+    of_features = sums.brought if reached else 0.0 * sums.brought
+    brought = baseline.gained + of_features
+    with_labels = baseline.gained + sums.with_labels
+    table = {name: _of_source(predictions, each, with_labels, m) for name, each in alone.items()}
+    total = _of_source(predictions, brought, with_labels, m) if alone else (0.0, 0.0, 0.0)
+    added = first_order(problem, baseline, at[0], predictions.projector_root) if len(sums.own) else sums.own
+    own = added + sums.own if reached else added
+    unused = _unused(problem, predictions, brought, baseline.without.factor)
+    return _as_information(problem, m, 0.5 * own, 0.5 * (added + sums.own_with_label), total, table, unused)
 
 
-def _draws_of(q: Gaussian) -> tuple[np.ndarray, np.ndarray]:
-    """Draws (S, q) of a Gaussian and its factor, as the kernels take them."""
-    return q.mean + antithetic_draws(len(q.mean), _DRAWS) @ q.factor.T, q.factor
+def _find_predictions(
+    problem: Problem, fit: ModelFit, pool: Marginal, mode: np.ndarray, factor: np.ndarray
+) -> Predictions:
+    """From the log-odds of the pool and of D; who was labeled is no part of them."""
+    names = [name for name in problem.reached if name not in problem.pool_terms.mechanism]
+    density = fit.engine.density if len(names) == len(problem.reached) else density_of(problem, names)
+    D = problem.labeled.positions
+    labeled = MarginalRows(density, fit.engine.compiler, Unlabeled(D, np.ones(len(D))))
+    seen = pool if density is fit.engine.density else pool.under(density)
+    squares = sum(rows.sums(squares_of_log_odds, mode, factor) for rows in (labeled, seen))
+    return Predictions(squares / (len(labeled) + len(pool)))
 
 
-def _scores(engine: Engine, q: Gaussian, positions: np.ndarray) -> tuple[np.ndarray, ...]:
-    """L'ĪL with Σ_D = LL', tr(Σ_D E[∇g_u ∇g_u']) and tr(Σ_D E Σ_y p ∇ℓ ∇ℓ') of each row, and its largest |g_u|."""
-    rows = MarginalRows(engine.density, engine.compiler, Unlabeled(positions, np.ones(len(positions))))
-    information, *of_rows = rows.by_block(row_scores, *_draws_of(q))
-    return (information.sum(axis=0), *(values.ravel()[: len(positions)] for values in of_rows))
+def _add_up(pool: Marginal, draws: np.ndarray, factor: np.ndarray, root: np.ndarray) -> _Sums:
+    """Over all rows, and of each where they are in memory."""
+    if not isinstance(pool, MarginalRows):
+        return _Sums(*pool.sums(sums_of_scores, draws, factor, root), *(np.empty(0) for _ in range(3)))
+    brought, with_labels, *of_rows = pool.by_block(row_scores, draws, factor, root)
+    return _Sums(brought.sum(axis=0), with_labels.sum(axis=0), *(values.ravel()[: len(pool)] for values in of_rows))
+
+
+def _alone(
+    problem: Problem, name: str, pool: Marginal, draws: np.ndarray, factor: np.ndarray, predictions: Predictions, sums: _Sums
+) -> np.ndarray:
+    """M of rows of which only one variable is seen, with the density of the target and of that variable."""
+    if len(problem.pool_terms.reached) == 1:
+        return sums.brought
+    under = pool.under(density_of(problem, [problem.name, name]))
+    return under.sums(sums_of_scores, draws, factor, predictions.projector_root)[0]
+
+
+def _of_source(predictions: Predictions, brought: np.ndarray, labeled: np.ndarray, m: int) -> tuple[float, float, float]:
+    """Nats, equivalent labels, and nats of other parameters."""
+    nats = predictions.nats(brought)
+    return nats, predictions.equivalent_labels(nats, labeled, m), predictions.other_nats(brought)
+
+
+def _unused(problem: Problem, predictions: Predictions, brought: np.ndarray, factor: np.ndarray) -> list[str]:
+    """Free variables that no prediction depends on, and which the pool narrows."""
+    narrowed = predictions.narrowed_unused(brought, factor)
+    ends = np.cumsum([0, *problem.density.parameters.sizes])
+    parts = [slice(*pair) for pair in zip(ends[:-1], ends[1:], strict=True)]
+    return [rv.name for rv, part in zip(problem.model.free_RVs, parts, strict=True) if narrowed(part)]
 
 
 def _check_sums(problem: Problem, largest: np.ndarray) -> None:
@@ -156,30 +215,27 @@ def _check_sums(problem: Problem, largest: np.ndarray) -> None:
         )
 
 
-def _told(
-    problem: Problem, nats: float, labels: float, of_row: np.ndarray, with_label: np.ndarray, n: int | None = None
+def _as_information(
+    problem: Problem,
+    m: int,
+    own: np.ndarray,
+    with_label: np.ndarray,
+    total: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    table: Mapping[str, tuple[float, float, float]] | None = None,
+    unused: Sequence[str] = (),
 ) -> Information:
-    """Of the table's candidates, or of `n` rows that are elsewhere."""
+    """With the verdict; of each row where rows are the table's candidates."""
+    terms, table, (nats, labels, nuisance) = problem.pool_terms, table or {}, total
+    columns = np.array([*table.values()]).reshape(-1, 3).T
+    sources = xr.Dataset(
+        {name: ("source", values) for name, values in zip(_COLUMNS, columns, strict=True)}, coords={"source": list(table)}
+    )
     candidates = problem.table.candidates
     rows = xr.Dataset(
-        {"nats": ("candidate", of_row), "nats_with_label": ("candidate", with_label)},
+        {"nats": ("candidate", own), "nats_with_label": ("candidate", with_label)},
         coords=problem.coords(candidates, np.zeros(len(candidates), dtype=int)),
     )
-    informative, m = nats > _NOTHING, len(candidates) if n is None else n
-    return Information(informative, nats, labels, rows, _say(problem, m, informative, nats, labels))
-
-
-def _say(problem: Problem, m: int, informative: bool, nats: float, labels: float) -> str:
-    if not problem.class_conditional:
-        return CANNOT
-    if not informative:
-        return f"The pool tells this model nothing: what it says of the features of {m} rows does not depend on its parameters."
-    return (
-        f"The pool of {m} rows is worth about {_two_digits(labels)} labels: it is expected to bring {_two_digits(nats)} nats "
-        "of information about the parameters, if the model of the features is right. marginalize() takes it in; a wrong model "
-        "of the features can lose by it, more with more rows."
-    )
-
-
-def _two_digits(value: float) -> str:
-    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
+    by_source = {name: each[0] for name, each in table.items()}
+    unknown = bool(terms.elsewhere) or bool(terms.places and not table)
+    verdict = say_information(terms, nats, labels, by_source, (nuisance, unused), m)
+    return Information(nats > LEAST_NATS or unknown, nats, labels, sources, rows, verdict)

@@ -15,7 +15,7 @@ from pymc_bpls.model.data.storing import as_tree
 from pymc_bpls.model.data.table import Labeled, Unlabeled
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.montecarlo.nuts import named_draws
-from pymc_bpls.pool.information import Information, find_information, summed_information
+from pymc_bpls.pool.information import Information, find_information
 from pymc_bpls.pool.judged import Judged
 from pymc_bpls.pool.posterior import FITS, Posterior, Target, find_target
 from pymc_bpls.pool.verdict import say_verdict
@@ -86,7 +86,7 @@ def marginalize(
         "table": problem.fingerprint,
         "reliable": int(not posterior.reasons),
         "reasons": list(posterior.reasons),
-        "verdict": say_verdict(information, judged, target.search, posterior.reasons, weight),
+        "verdict": say_verdict(problem, information, judged, target.search, posterior.reasons, weight),
     }
     return as_tree(
         {
@@ -106,7 +106,7 @@ def _informing(
 ) -> tuple[Information, Unlabeled | Marginal]:
     """What the candidates, or the rows that are summed over, can tell, and these rows with their weight."""
     if summed is not None:
-        return summed_information(problem, fit, summed(fit, 1.0)), summed(fit, weight)
+        return find_information(problem, fit, summed(fit, 1.0)), summed(fit, weight)
     candidates = problem.table.candidates
     return find_information(problem, fit), Unlabeled(candidates, np.full(len(candidates), weight))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pymc_bpls.model.problem import Problem
 from pymc_bpls.montecarlo.other_modes import Search
 from pymc_bpls.pool.information import Information
 from pymc_bpls.pool.judged import Judged, better_by_accuracy, better_by_log_score
@@ -14,11 +15,16 @@ _MASS = 0.05
 
 
 def say_verdict(
-    information: Information, judged: Sequence[Judged] | None, search: Search, reasons: Sequence[str], weight: float
+    problem: Problem,
+    information: Information,
+    judged: Sequence[Judged] | None,
+    search: Search,
+    reasons: Sequence[str],
+    weight: float,
 ) -> str:
     """Whether the pool helped, by how the supervised model and this one predict the test rows, and what to doubt."""
-    gained = _say_gain(judged) if information.informative else _say_same(information, judged)
-    hedged = f" Its rows count {weight:g} times." if weight != 1 and information.informative else ""
+    gained = _say_gain(judged) if problem.class_conditional else _say_same(information, judged)
+    hedged = f" Its rows count {weight:g} times." if weight != 1 and problem.class_conditional else ""
     several = f" {len(search.modes)} modes were found, the largest with {percent(float(search.mass[0]))} of their mass."
     modes = several if search.mass[0] < 1 - _MASS else ""
     doubts = f" It is not to be trusted: {'; '.join(reasons)}." if reasons else ""

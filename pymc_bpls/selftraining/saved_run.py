@@ -191,7 +191,7 @@ def is_run(value: Any) -> TypeGuard[xr.DataTree]:
 def write_run(run: SavedRun, problem: Problem, parameters: Parameters) -> xr.DataTree:
     """A run as a tree; `parameters` are those of the model whose mode its θ is."""
     names, shares = problem.classes.names, run.settings.class_balance
-    verdict = say_verdict(run.history, run.first(0).codes, names, shares, of_features=problem.says_of_features)
+    verdict = say_verdict(run.history, run.first(0).codes, names, shares, problem.pool_terms_of_all)
     end = {"version": VERSION, "stop_reason": run.ending.reason, "verdict": verdict}
     end |= _say_approximations(run.history, run.settings.approximation)
     end |= {name: said for name, said in (("stop_kind", run.ending.kind), ("stop_rule", run.ending.rule)) if said is not None}

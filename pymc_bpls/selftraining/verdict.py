@@ -4,26 +4,47 @@ from __future__ import annotations
 
 import numpy as np
 
+from pymc_bpls.model.pool_terms import PoolTerms
 from pymc_bpls.selftraining.class_balance import ClassBalance
 from pymc_bpls.selftraining.history import History, won_and_lost
 from pymc_bpls.text.numbers import percent
 
-NO_INFORMATION = "This model says nothing of x: pseudo-labels add no information."
-_GAIN_WITHOUT = (
-    "This model says nothing of x, so that the gain is no information from the pool: on other rows it may as well be a loss."
-)
+NO_INFORMATION = "As declared, this model describes y given x only: unlabeled rows and pseudo-labels add no information."
+
+
+def say_pool(terms: PoolTerms) -> str:
+    """What unlabeled rows and pseudo-labels can add to a declared model, in one sentence."""
+    if terms.reached:
+        through = " and ".join(f'"{name}"' for name in terms.reached)
+        return f"Unlabeled rows can inform this model through {through}: information() says how much."
+    if terms.places:
+        return (
+            f"Unlabeled rows enter {terms.places}, so every posterior of this model has them; pseudo-labels add no information "
+            "to that."
+        )
+    return NO_INFORMATION
+
+
+def say_gain_without_information(terms: PoolTerms) -> str:
+    """Why pseudo-labels that helped brought no information."""
+    where = f"Unlabeled rows enter {terms.places} with and without pseudo-labels" if terms.places else (
+        "As declared, this model describes y given x only"
+    )
+    return f"{where}, so the gain is no information from pseudo-labels; on other rows it may be a loss."
 
 
 def say_verdict(
-    history: History, labeled: np.ndarray, names: np.ndarray, shares: np.ndarray | None, *, of_features: bool
+    history: History, labeled: np.ndarray, names: np.ndarray, shares: np.ndarray | None, terms: PoolTerms
 ) -> str:
-    """Whether a run helped, which classes its labeled rows (codes `labeled`) lack, whether `shares` (K,) were kept, and that
-    nothing is known by the pseudo-labels of a model that is not `of_features`.
+    """Whether a run helped, which classes its labeled rows (codes `labeled`) lack, whether `shares` (K,) were kept, and what
+    pseudo-labels can add to a model with these `terms` of unlabeled rows.
     """
+    of_features = bool(terms.reached)
     codes = np.array([step["code"] for step in history.steps], dtype=int)
     balance = "" if shares is None else _say_balance(ClassBalance(shares), codes, names)
     helped = _helped(history)
-    information = "" if of_features or not history.steps else _GAIN_WITHOUT if helped == 1 else NO_INFORMATION
+    say_information = say_gain_without_information if helped == 1 else say_pool
+    information = "" if of_features or not history.steps else say_information(terms)
     sentences = (
         _say_accuracy(history, helped),
         information,

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.selftraining.verdict import NO_INFORMATION
+from pymc_bpls.selftraining.verdict import say_pool
 from pymc_bpls.text.numbers import percent
 from pymc_bpls.text.summary import Summary
 
@@ -23,9 +23,7 @@ def summarise_problem(problem: Problem, n_lazy: int = 0) -> Summary:
         f'BPLS of "{problem.name}": {len(table.labeled)} labeled rows, {len(table.candidates) + n_lazy:,} candidates, '
         f"{_say_classes(names)}, {problem.density.dimension} unconstrained parameters"
         f"{'' if problem.density.joint is None else ', rows that depend on each other'}",
-        "The pool can inform this model of the features: information() says how much."
-        if problem.says_of_features
-        else NO_INFORMATION,
+        say_pool(problem.pool_terms_of_all),
         f"{held_out} rows are neither labeled nor candidates." if held_out else "Every row is labeled or a candidate.",
         f"Free variables: {variables}.",
         "Priors are proper." if problem.proper else "A prior is improper, so that there are no absolute values.",

@@ -6,7 +6,7 @@ Sums over many rows are taken block by block, so that neither values nor derivat
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -32,6 +32,10 @@ class Marginal(ABC):
     @abstractmethod
     def __len__(self) -> int:
         """How many rows."""
+
+    @abstractmethod
+    def under(self, density: Density) -> Marginal:
+        """The same rows under another density."""
 
     @abstractmethod
     def sums(self, kernel: Kernel, *arrays: Any, **static: Any) -> Any:
@@ -63,6 +67,10 @@ class MarginalRows(Marginal):
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def under(self, density: Density) -> MarginalRows:
+        """With its functions and row inputs."""
+        return replace(self, density=density)
 
     def sums(self, kernel: Kernel, *arrays: Any, **static: Any) -> Any:
         """`kernel(structure, weights, rows, *arrays, **static)` of one block of rows after the other, added up."""

@@ -94,6 +94,13 @@ class Source:
             parts[variable] = part.astype(variable.type.dtype)
         return theta, parts
 
+    def at(self, theta: np.ndarray) -> dict[Variable, np.ndarray]:
+        """The value variables at one θ (q,)."""
+        sizes = {variable: int(np.prod(shape, dtype=int)) for variable, (_, shape) in self.values.items()}
+        return {
+            variable: theta[start : start + sizes[variable]].reshape(shape) for variable, (start, shape) in self.values.items()
+        }
+
 
 def depends(outputs: Iterable[Variable], roots: set[Variable]) -> set[Variable]:
     """The variables between `roots` and `outputs` that depend on a root."""
