@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import zoo
+from scipy.optimize import minimize_scalar
 from scipy.special import expit, logsumexp
 from scipy.stats import norm
 
@@ -11,7 +12,9 @@ import pymc_bpls as bpls
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is a Beta-Binomial of one trial:pymc_bpls.BPLSWarning")
 
-OF_LABELS = [name for name in zoo.ACCEPTED if name != "class_conditional_gaussian"]
+#: A latent process over all rows is declared by the features of all of them.
+ENTERED = "latent_gp"
+OF_LABELS = [name for name in zoo.ACCEPTED if name not in ("class_conditional_gaussian", ENTERED)]
 FAST = ("logistic", "custom_distribution")
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 
@@ -65,6 +68,7 @@ def test_information_is_that_of_quadrature(m):
     own, labels = (values**power @ WEIGHTS / WEIGHTS.sum() for values, power in ((score, 2), (with_label, 1)))
     np.testing.assert_allclose(found.nats, 0.5 * np.log1p(variance * own.sum()), rtol=0.01)
     np.testing.assert_allclose(found.equivalent_labels, m * own.sum() / labels.sum(), rtol=0.01)
+    assert found.sources.nats.item() == found.nats and list(found.sources.source) == ["x"]
     np.testing.assert_allclose(found.rows.nats, 0.5 * variance * own, rtol=0.05, atol=1e-3)
     assert found.informative and 0 < found.equivalent_labels < m and f"{m} rows is worth about" in found.verdict
     assert (found.rows.nats <= found.rows.nats_with_label).all()
@@ -92,6 +96,126 @@ def test_what_reaches_no_parameter_tells_nothing():
     assert not found.informative and "tells this model nothing" in found.verdict
 
 
+def nuisance():
+    """Who was labeled does not depend on the label, but for a δ that is next to nothing: the input of the report."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(400, 2))
+    truth = (rng.random(400) < expit(X @ [1.5, -1.0] - 1)).astype(int)
+    given = (rng.random(400) < 0.15).astype(int)
+    with pm.Model() as model:
+        b = pm.Normal("b", 0, 1.5, shape=2)
+        label = pm.Bernoulli("label", logit_p=X @ b, observed=np.where(given == 1, truth, -1))
+        delta = pm.Normal("delta", 0, 0.001)
+        pm.Bernoulli("labeled", logit_p=pm.Normal("rate", -1.5, 1.5) + delta * label, observed=given)
+    return bpls.BPLS(model, target="label"), given
+
+
+def test_parameters_that_no_prediction_depends_on_are_told_by_themselves():
+    pls, given = nuisance()
+    found = pls.information(progressbar=False)
+    assert not found.informative and abs(found.nats) < 1e-3 and found.equivalent_labels < 1
+    assert 'nats about parameters that no prediction depends on ("rate")' in found.verdict
+    # R ~ Bernoulli(σ(rate)): Laplace's variance of `rate` given the labeled rows' R = 1, and the expected curvature of the rest
+    rate = minimize_scalar(lambda at: 0.5 * ((at + 1.5) / 1.5) ** 2 + given.sum() * np.logaddexp(0, -at), (0, 4)).x
+    precision = 1.5**-2 + given.sum() * expit(rate) * expit(-rate)
+    p = expit(rate + NODES / np.sqrt(precision))
+    brought = 0.5 * np.log1p((given == 0).sum() * (p**2 @ WEIGHTS / WEIGHTS.sum()) / precision)
+    np.testing.assert_allclose(found.sources.nuisance_nats.sel(source="labeled"), brought, rtol=0.01)
+
+
+def test_features_whose_parameters_the_labels_share_bring_what_quadrature_says():
+    """The input of the report: the sd of `mu` is .272 given six labeled rows, and .118 given all features."""
+    x = np.random.default_rng(0).normal(3, 1, size=60)
+    y = np.where(np.arange(60) < 6, (x > 3).astype(int), -1)
+    with pm.Model() as model:
+        mu, b = pm.Normal("mu", 0, 5), pm.HalfNormal("b", 3)
+        pm.Normal("features", mu, 1, observed=x)
+        pm.Bernoulli("y", logit_p=b * (x - mu), observed=y)
+    found = bpls.BPLS(model, target="y").information(progressbar=False)
+    at, scales = np.linspace(1, 5, 801), np.exp(np.linspace(-8, 3, 401))
+    sds = []
+    for seen in (x[:6], x):
+        log_p = norm.logpdf(at, 0, 5) + norm.logpdf(seen[:, None], at).sum(axis=0)
+        log_lik = -np.logaddexp(0, -(2 * y[:6] - 1) * scales[None, :, None] * (x[:6] - at[:, None, None])).sum(axis=-1)
+        log_joint = log_p[:, None] + log_lik - scales**2 / 18 + np.log(scales)
+        p = np.exp(log_joint - logsumexp(log_joint)).sum(axis=1)
+        sds.append(np.sqrt(p @ at**2 - (p @ at) ** 2))
+    np.testing.assert_allclose(sds, [0.272, 0.118], atol=1e-3)
+    np.testing.assert_allclose(found.nats, np.log(sds[0] / sds[1]), rtol=0.05)
+    assert found.informative and 0 < found.equivalent_labels < 54 and list(found.sources.source) == ["features"]
+    assert found.sources.nats.item() == found.nats and (found.rows.nats <= found.rows.nats_with_label).all()
+    assert "cannot inform" not in found.verdict and "Pseudo-labels add no information to that." in found.verdict
+
+
+def two_sources(first, second, y):
+    """Two features of one shift, with different errors."""
+    with pm.Model() as model:
+        shift = pm.Normal("shift", 0, 2)
+        label = pm.Bernoulli("label", 0.5, observed=y)
+        pm.Normal("first", shift * (2 * label - 1), 1, observed=first)
+        pm.Normal("second", shift * (2 * label - 1), 2, observed=second)
+    return bpls.BPLS(model, target="label").information(progressbar=False)
+
+
+def test_each_source_is_told_by_itself():
+    """By quadrature over the conjugate posterior of the shift, given both features of the labeled rows."""
+    rng, labels = np.random.default_rng(5), np.arange(40) % 2
+    first, second = rng.normal(2 * labels - 1, 1), rng.normal(2 * labels - 1, 2)
+    y, sign = np.where(np.arange(40) < 8, labels, -1), 2 * labels[:8] - 1
+    found = two_sources(first, second, y)
+    variance = 1 / (1 / 4 + 8 + 8 / 4)
+    shift = variance * (sign @ first[:8] + sign @ second[:8] / 4) + np.sqrt(variance) * NODES
+
+    def parts(x, error):
+        """The log-odds of a pool row by one feature, and the gradients of its density in either class."""
+        x = x[8:, None]
+        return 2 * x * shift / error, (x - shift) / error, (-x - shift) / error
+
+    def over_shift(values):
+        return (values @ WEIGHTS / WEIGHTS.sum()).sum() * variance
+
+    of_first, of_second = parts(first, 1), parts(second, 4)
+    odds, up, down = (a + b for a, b in zip(of_first, of_second, strict=True))
+    with_label = over_shift(expit(odds) * up**2 + expit(-odds) * down**2)
+    both = over_shift((expit(odds) * up + expit(-odds) * down) ** 2)
+    np.testing.assert_allclose(found.nats, 0.5 * np.log1p(both), rtol=0.01)
+    for name, (odds, up, down) in {"first": of_first, "second": of_second}.items():
+        alone, source = over_shift((expit(odds) * up + expit(-odds) * down) ** 2), found.sources.sel(source=name)
+        np.testing.assert_allclose(source.nats, 0.5 * np.log1p(alone), rtol=0.01)
+        np.testing.assert_allclose(source.equivalent_labels, 32 * alone / with_label, rtol=0.01)
+        np.testing.assert_allclose(source.nuisance_nats, 0, atol=1e-5)  # log-odds are seen to .001
+    assert "By themselves they bring, in nats" in found.verdict
+
+
+def test_in_a_class_conditional_model_the_range_of_the_log_odds_counts():
+    """½ log(det Σ_bb / det Σ'_bb) with b = V'θ, V the range of the log-odds' gradient by finite differences."""
+    rng, labels = np.random.default_rng(2), np.arange(60) % 2
+    x, y = rng.normal(2.0 * labels, 1), np.where(np.arange(60) < 20, labels, -1)
+    with pm.Model() as model:
+        mean, scale = pm.Normal("mean", 0, 2, shape=2), pm.LogNormal("scale", 0, 0.5)
+        label = pm.Bernoulli("label", pm.Beta("share", 2, 2), observed=y)
+        pm.Normal("x", mean[label], scale, observed=x)
+    pls = bpls.BPLS(model, target="label")
+    found, fit = pls.information(progressbar=False), pls.fit(other_modes=False, progressbar=False)
+    centre, covariance, engine = fit.unconstrained.to_numpy(), np.linalg.inv(fit.hessian.to_numpy()), pls.engine
+
+    def slopes(theta, of, step=1e-5):
+        return np.stack([(of(theta + step * e) - of(theta - step * e)) / (2 * step) for e in np.eye(4)], axis=-1)
+
+    _, s, basis = np.linalg.svd(slopes(centre, lambda at: np.diff(engine.log_lik(at, np.arange(60)), axis=1)[:, 0]))
+    V = basis[: (s > 1e-4 * s[0]).sum()].T
+    assert V.shape[1] == 2  # a + b x, of four parameters
+    draws = centre + np.random.default_rng(0).normal(size=(400, 4)) @ np.linalg.cholesky(covariance).T
+    scores = [slopes(theta, lambda at: logsumexp(engine.log_lik(at, np.arange(20, 60)), axis=1)) for theta in draws]
+    after = np.linalg.inv(np.linalg.inv(covariance) + np.mean([score.T @ score for score in scores], axis=0))
+
+    def narrowed(of):
+        return 0.5 * (np.linalg.slogdet(of.T @ covariance @ of)[1] - np.linalg.slogdet(of.T @ after @ of)[1])
+
+    np.testing.assert_allclose(found.nats, narrowed(V), rtol=0.05)
+    np.testing.assert_allclose(found.nats + found.sources.nuisance_nats.item(), narrowed(np.eye(4)), rtol=0.05)
+
+
 def test_labels_with_a_density_are_refused():
     with pm.Model() as model:
         pm.Normal("label", pm.Normal("a", 0, 1) * np.ones(8), 1, observed=np.array([0.0, 1, 0, 1, -1, -1, -1, -1]))
@@ -108,12 +232,12 @@ def test_a_model_without_a_pool_is_refused():
 def test_a_model_says_whether_the_pool_can_inform_it():
     x, y = simulate(np.random.default_rng(1), 8, 6)
     pls = on_a_line(x, y)
-    assert "The pool can inform this model of the features" in repr(pls) and "can inform this model" in pls._repr_html_()
+    assert 'can inform this model through "x"' in repr(pls) and "can inform this model" in pls._repr_html_()
     assert "add no information" not in pls.self_train(rounds=1, progressbar=False).attrs["verdict"]
     with pm.Model() as model:
         pm.Bernoulli("label", logit_p=x * pm.Normal("slope", 0, 2), observed=y)
     logistic = bpls.BPLS(model)
-    said = "This model says nothing of x: pseudo-labels add no information."
+    said = "As declared, this model describes y given x only: unlabeled rows and pseudo-labels add no information."
     assert said in repr(logistic) and said in logistic.self_train(rounds=1, progressbar=False).attrs["verdict"]
     assert said not in logistic.self_train(rounds=0, progressbar=False).attrs["verdict"]
 

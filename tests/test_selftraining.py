@@ -13,8 +13,9 @@ from sklearn.metrics import log_loss
 import pymc_bpls as bpls
 from pymc_bpls import BPLSError, CriterionError, LabelError, RowError
 from pymc_bpls.compute.library import LIBRARY
+from pymc_bpls.model.pool_terms import PoolTerms
 from pymc_bpls.selftraining.history import History
-from pymc_bpls.selftraining.verdict import say_verdict
+from pymc_bpls.selftraining.verdict import NO_INFORMATION, say_verdict
 
 N, M, TEST = 12, 8, np.arange(20, 26)
 
@@ -207,7 +208,9 @@ def test_one_labeled_class_is_said_to_label_the_whole_pool(table):
 def test_a_class_that_nobody_labeled_is_said_beside_its_pseudo_labels():
     codes = [0, 1, 2, 1]
     history = History([{"code": code} for code in codes], [{"n_pseudo": 4}])
-    text = say_verdict(history, np.array([0, 1, 1]), np.array(["a", "b", "c"]), np.array([0.5, 0.5, 0.0]), of_features=True)
+    text = say_verdict(
+        history, np.array([0, 1, 1]), np.array(["a", "b", "c"]), np.array([0.5, 0.5, 0.0]), PoolTerms(reached=("x",))
+    )
     assert "No labeled row is of class c, and 1 of 4 pseudo-labels are." in text
     assert "50% of class a, 50% of class b, 0% of class c, and 1, 2, 1 were added; 2 times" in text
 
@@ -215,13 +218,13 @@ def test_a_class_that_nobody_labeled_is_said_beside_its_pseudo_labels():
 def test_a_gain_is_not_told_to_be_information_of_a_pool_that_has_none():
     right = [np.arange(40) < 10, np.arange(40) < 30]
     history = History([{"code": 1}], [{"n_pseudo": 0}, {"n_pseudo": 1, "invented_information": 0.5}], right)
-    text = say_verdict(history, np.array([0, 1]), np.array(["a", "b"]), None, of_features=False)
-    assert "self-training helped. This model says nothing of x, so that the gain is no information from the pool" in text
-    assert "pseudo-labels add no information" not in text and "by 0.5 nats" in text
-    assert "no information" not in say_verdict(history, np.array([0, 1]), np.array(["a", "b"]), None, of_features=True)
+    text = say_verdict(history, np.array([0, 1]), np.array(["a", "b"]), None, PoolTerms())
+    assert "self-training helped. As declared, this model describes y given x only, so the gain is no information" in text
+    assert NO_INFORMATION not in text and "by 0.5 nats" in text
+    assert "no information" not in say_verdict(history, np.array([0, 1]), np.array(["a", "b"]), None, PoolTerms(reached=("x",)))
     none = History([{"code": 1}], [{"n_pseudo": 0}, {"n_pseudo": 1}], [right[0], right[0]])
-    said = say_verdict(none, np.array([0, 1]), np.array(["a", "b"]), None, of_features=False)
-    assert "nothing was gained beyond chance. This model says nothing of x: pseudo-labels add no information." in said
+    said = say_verdict(none, np.array([0, 1]), np.array(["a", "b"]), None, PoolTerms())
+    assert f"nothing was gained beyond chance. {NO_INFORMATION}" in said
 
 
 def test_shares_of_unknown_classes_are_refused(small):

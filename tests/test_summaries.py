@@ -26,7 +26,7 @@ def test_a_model_says_its_rows_classes_and_variables(small, table):
     lines = repr(small).splitlines()
     assert lines == [
         'BPLS of "label": 12 labeled rows, 14 candidates, 2 classes, 2 unconstrained parameters',
-        "This model says nothing of x: pseudo-labels add no information.",
+        "As declared, this model describes y given x only: unlabeled rows and pseudo-labels add no information.",
     ]
     assert all(line.replace('"', "&quot;") in html for line in lines)
     found = re.findall(r"<td>(\d+)</td>", html)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from pymc_bpls.lazy.row_graph import containers_of
 from pymc_bpls.lazy.rows import Container
 from pymc_bpls.model.data.index import RowNames
 from pymc_bpls.model.data.table import Table, check_pool_names
+from pymc_bpls.model.pool_terms import values_below
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.scoring.fitted import ModelFit
 
@@ -51,7 +53,8 @@ class LazyPool:
         Raises
         ------
         RowError
-            Its containers are not the model's, or the declared table has candidates of its own.
+            Its containers are not the model's, a term besides the rows' own likelihoods depends on one of them, or the declared
+            table has candidates of its own.
         """
         if len(problem.table.candidates):
             raise RowError(
@@ -61,6 +64,7 @@ class LazyPool:
         containers = containers_of(problem)
         names = names_in(pool, containers)
         check_pool_names(problem.model, names, problem.label, problem.log_lik, problem.source.n_rows)
+        _check_other_terms(problem, names)
         return cls(read_partitions(pool, containers), problem, containers)
 
     @property
@@ -104,3 +108,17 @@ class LazyPool:
             each.name: np.concatenate([np.empty((0, *each.shape), each.dtype), *(rows[each.name] for rows in read)])[places]
             for each in self.containers
         }
+
+
+def _check_other_terms(problem: Problem, names: Iterable[str]) -> None:
+    """Refuse rows that would enter log π, where a pool in memory has them and a lazy one does not."""
+    model = problem.model
+    held = {model[name]: name for name in names}
+    rest = [rv for rv in model.observed_RVs if rv.name not in problem.reached]
+    for variable, term in zip((*model.free_RVs, *model.potentials, *rest), problem.prior_terms, strict=True):
+        below = [held[data] for data in values_below([term]) if data in held]
+        if below:
+            raise RowError(
+                f'The density of "{variable.name}" depends on the rows of "{below[0]}", and a lazy pool adds rows to the '
+                "likelihood of the labels alone. Give the pool in memory, or declare that density by constants."
+            )

@@ -28,9 +28,7 @@ def density_of(problem: Problem, names: Sequence[str]) -> Density:
     log_lik = sum(problem.reached[name] for name in names)
     start = problem.density.start
     initial = {variable.name: value for variable, value in problem.source.at(start).items()}
-    return make_density(
-        problem.model, problem.name, log_lik, problem.prior_terms, problem.source, problem.classes, initial
-    )
+    return make_density(problem.model, problem.name, log_lik, problem.prior_terms, problem.source, problem.classes, initial)
 
 
 def without_rows(problem: Problem, density: Density, names: Sequence[str], rows: np.ndarray) -> Density:
@@ -43,7 +41,7 @@ def without_rows(problem: Problem, density: Density, names: Sequence[str], rows:
 
 
 def row_terms(problem: Problem, names: Sequence[str], rows: np.ndarray) -> Callable[[jax.Array], jax.Array]:
-    """Terms of `rows` (rows,) in some observed variables that labels do not reach, as a function of θ; 0 of rows without one."""
+    """Terms of `rows` (rows,) in observed variables that labels do not reach, as a function of θ; 0 of rows without one."""
     terms = _of_observed(problem)
     lengths = [_length(problem, terms[name]) for name in names]
     of_rows = [terms[name][rows[rows < length]] for name, length in zip(names, lengths, strict=True)]

@@ -1,8 +1,8 @@
 """Which terms of a declared model unlabeled rows enter besides their own likelihoods: found in its graph, checked by numbers.
 
-The graph names the data with a value a row from which a term is computed. The term is then computed again with other values in
-the unlabeled rows: it depends on these rows where it changes as a function of θ. What was computed before it came into the model
-is a constant there and leaves no trace, so that all of this is about the model as declared.
+The graph names the data, one value a row, from which a term is computed. The term is then computed again with other values in
+the unlabeled rows: it depends on these rows where it changes as a function of θ. What was computed before it came into the
+model is a constant there and leaves no trace, so that all of this is about the model as declared.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
 from pytensor.tensor.shape import Shape, Shape_i
+from pytensor.tensor.type import TensorType
 
 from pymc_bpls.model.density import Density
 from pymc_bpls.model.graphs.slicing import PLAIN, Source, evaluate, frontier, remake, table_graph, wide
@@ -28,7 +30,7 @@ _POINTS, _NEAR = 3, 0.3  # values of θ at which terms are compared, and how far
 _NOT_THERE = (ValueError, AssertionError, np.linalg.LinAlgError)
 _FAR = 3.0  # standard deviations by which numbers are moved: beyond the range of most data
 
-LIKELIHOODS = "the likelihoods of labeled rows, whose data the model computes from all rows"
+LIKELIHOODS = "the likelihoods of labeled rows"
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,8 @@ class PoolTerms:
     """Where unlabeled rows enter a model as declared, besides their own likelihoods.
 
     `reached` are the observed variables, besides the target, that labels reach: log Σ_y exp ℓ_u(y; θ) then depends on θ. Of
-    these, `mechanism` say who was labeled (1 in labeled rows alone). `observed` are observed variables that labels do not reach,
-    with a term of θ for each row. `elsewhere` are all other terms that depend on unlabeled rows, in words.
+    these, `mechanism` say who was labeled (1 in labeled rows alone). `observed` are observed variables that labels do not
+    reach, with a term of θ for each row. `elsewhere` are all other terms that depend on unlabeled rows, in words.
     """
 
     reached: tuple[str, ...] = ()
@@ -75,10 +77,14 @@ class UnlabeledRows:
     def others(self, outputs: Iterable[Variable]) -> Iterator[list[Variable]]:
         """`outputs` with other values in unlabeled rows of the data below: those of labeled rows, and far ones."""
         outputs = list(outputs)
-        data = {variable: held for variable in values_below(outputs) if (held := self._row_data(variable)) is not None}
+        data = self.data_below(outputs)
         for far in (False, True) if data else ():
             replace = {variable: pt.constant(self._changed(held, far), dtype=wide(variable)) for variable, held in data.items()}
             yield remake(outputs, replace)
+
+    def data_below(self, outputs: Iterable[Variable]) -> dict[Variable, np.ndarray]:
+        """Data that differ between rows, from whose values `outputs` are computed."""
+        return {variable: held for variable in values_below(outputs) if (held := self._row_data(variable)) is not None}
 
     def _row_data(self, variable: Variable) -> np.ndarray | None:
         """What a variable holds, if it is data that differ between rows."""
@@ -114,8 +120,16 @@ class UnlabeledRows:
 
     def change(self, term: Variable, part: Callable[[np.ndarray], np.ndarray] = np.sum) -> bool:
         """Whether they change part of a term as a function of θ, beyond a constant."""
-        before = self.along(term, part)
-        return any(not _same(before, self.along(other, part)) for [other] in self.others([term]))
+        return self.differ([term], lambda terms: [self.along(terms[0], part)])
+
+    def differ(self, outputs: Sequence[Variable], compute: Callable[[list[Variable]], list[np.ndarray]]) -> bool:
+        """Whether they change what is computed from `outputs`; nothing is computed where no data of rows is below these."""
+        before: list[np.ndarray] | None = None
+        for other in self.others(outputs):
+            before = compute(list(outputs)) if before is None else before
+            if not all(map(_same, before, compute(other))):
+                return True
+        return False
 
     def along(self, term: Variable, part: Callable[[np.ndarray], np.ndarray] = np.sum) -> np.ndarray:
         """Part of a term at values of θ, less that at the first; NaN where it cannot be computed."""
@@ -154,42 +168,57 @@ def data_of(variable: Variable, givens: Mapping[Variable, np.ndarray]) -> np.nda
     return held if held.dtype.kind in "biuf" else None
 
 
-def find_pool_terms(
-    names: Sequence[str],
-    prior_terms: Sequence[Variable],
-    reached: Mapping[str, Variable],
-    log_lik: Variable,
-    density: Density,
-    rows: UnlabeledRows,
-    observed: Mapping[str, Any],
-) -> PoolTerms:
-    """Where unlabeled rows enter.
+@dataclass(frozen=True)
+class Term:
+    """One term of a model: the variable that it is of, what it is called, and its density in the graph."""
 
-    Parameters
-    ----------
-    names : sequence of str
-        What the `prior_terms` are of, in words, in their order.
-    prior_terms : sequence of Variable
-        The terms of log π.
-    reached : mapping of str to Variable
-        The rows' terms that labels reach, of the target first; `log_lik` is their sum.
-    observed : mapping of str to array
-        The values of observed variables.
+    variable: Variable
+    words: str
+    density: Variable
+
+
+def find_pool_terms(
+    model: pm.Model, prior: Sequence[Term], reached: Sequence[Term], log_lik: Variable, density: Density, rows: UnlabeledRows
+) -> PoolTerms:
+    """Where unlabeled rows enter the terms of log π, `prior`, and those that labels reach, the target's first.
+
+    `log_lik` is the sum of the latter.
     """
-    others = tuple(list(reached)[1:])
-    outside = len(rows.labeled) < rows.source.n_rows
-    if not outside:
+    others = tuple(term.variable.name for term in reached[1:])
+    if len(rows.labeled) == rows.source.n_rows:
         return PoolTerms(others)
-    own, elsewhere = [], []
-    for name, term in zip(names, prior_terms, strict=True):
-        if name in observed and _has_rows(term, rows):
-            own.append(name)
-        elif rows.change(term):
-            elsewhere.append(name if name not in observed else f'the density of "{name}"')
-    if _changes_labeled(log_lik, density, rows):
+    observed, elsewhere = [], []
+    for term in prior:
+        folded = _changes_folded(model, term, rows, of_rows=term.variable in model.observed_RVs)
+        if term.variable in model.observed_RVs and not folded and _has_rows(term.density, rows):
+            observed.append(term.variable.name)
+        elif folded or rows.change(term.density):
+            elsewhere.append(term.words)
+    if _changes_labeled(log_lik, density, rows) or any(_changes_folded(model, term, rows, of_rows=True) for term in reached):
         elsewhere.append(LIKELIHOODS)
-    mechanism = tuple(name for name in others if _says_who(observed[name], rows))
-    return PoolTerms(others, mechanism, tuple(own), tuple(elsewhere))
+    mechanism = tuple(term.variable.name for term in reached[1:] if _says_who(model.rvs_to_values[term.variable], rows))
+    return PoolTerms(others, mechanism, tuple(observed), tuple(elsewhere))
+
+
+def _changes_folded(model: pm.Model, term: Term, rows: UnlabeledRows, *, of_rows: bool) -> bool:
+    """Whether they change what PyMC computed of constants when it made the density, which therefore has no trace of them.
+
+    It is found in the variable's own graph; `of_rows` says that its values for labeled rows count alone.
+    """
+    rvs = model.basic_RVs
+    others = {rv: rv.type() for rv in rvs if rv is not term.variable}
+    below = term.variable.owner.inputs if term.variable in rvs else [term.variable]
+    outputs = remake([variable for variable in below if isinstance(variable.type, TensorType)], others)
+    left = set(values_below([term.density]))
+    leaves = [
+        leaf for leaf in frontier(outputs, set(others.values())) if any(data not in left for data in rows.data_below([leaf]))
+    ]
+
+    def parts(computed: list[Variable]) -> list[np.ndarray]:
+        held = evaluate(computed, rows.source.givens)
+        return [rows.of_labeled(value) if of_rows else value for value in held]
+
+    return rows.differ(leaves, parts)
 
 
 def _has_rows(term: Variable, rows: UnlabeledRows) -> bool:
@@ -205,19 +234,18 @@ def _has_rows(term: Variable, rows: UnlabeledRows) -> bool:
 def _changes_labeled(log_lik: Variable, density: Density, rows: UnlabeledRows) -> bool:
     """Whether log-likelihoods of labeled rows depend on data of other rows."""
     if not density.graph.sliced and density.joint is None:
-        before = _of_labeled(log_lik, density, rows)
-        return any(not _same(before, _of_labeled(other, density, rows)) for [other] in rows.others([log_lik]))
-    leaves = frontier([log_lik], rows.source.dynamic())
+        return rows.differ([log_lik], lambda outputs: [_of_labeled(outputs[0], density, rows)])
     of_rows = set(density.graph.leaves)
+    leaves = frontier([log_lik], rows.source.dynamic())
+    computed = [leaf for leaf in leaves if leaf not in of_rows or data_of(leaf, rows.source.givens) is None]
 
-    def parts(outputs: Sequence[Variable]) -> list[np.ndarray]:
+    def parts(outputs: list[Variable]) -> list[np.ndarray]:
         held = evaluate(outputs, rows.source.givens)
         if density.joint is not None:
             return [rows.of_labeled(value, every_axis=True) for value in held]
-        return [rows.of_labeled(value) if leaf in of_rows else value for leaf, value in zip(leaves, held, strict=True)]
+        return [rows.of_labeled(value) if leaf in of_rows else value for leaf, value in zip(computed, held, strict=True)]
 
-    before = parts(leaves)
-    return any(not all(map(_same, before, parts(other))) for other in rows.others(leaves))
+    return rows.differ(computed, parts)
 
 
 def _of_labeled(log_lik: Variable, density: Density, rows: UnlabeledRows) -> np.ndarray:
@@ -231,9 +259,9 @@ def _of_labeled(log_lik: Variable, density: Density, rows: UnlabeledRows) -> np.
         return np.full((_POINTS, len(rows.labeled)), np.nan)
 
 
-def _says_who(values: Any, rows: UnlabeledRows) -> bool:
+def _says_who(values: Variable, rows: UnlabeledRows) -> bool:
     """Whether an observed variable is 1 in labeled rows and 0 in all others."""
-    held = np.asarray(values)
+    held = np.asarray(evaluate([values], rows.source.givens)[0])
     return held.shape == (rows.source.n_rows,) and np.array_equal(
         held, np.isin(np.arange(rows.source.n_rows), rows.labeled).astype(held.dtype)
     )

@@ -38,7 +38,7 @@ from pymc_bpls.model.graphs.parameter_checks import ParameterChecks
 from pymc_bpls.model.graphs.slicing import PLAIN, Source, evaluate, table_graph
 from pymc_bpls.model.groups import check_groups, check_groups_of_priors
 from pymc_bpls.model.marginals import find_marginal
-from pymc_bpls.model.pool_terms import PoolTerms, UnlabeledRows, find_pool_terms
+from pymc_bpls.model.pool_terms import PoolTerms, Term, UnlabeledRows, find_pool_terms
 from pymc_bpls.model.prior_sets import Variant
 from pymc_bpls.model.refusals import IMPROPER, check_likelihood, check_model, check_target, find_target
 
@@ -302,13 +302,15 @@ def _find_pool_terms(
     prior_terms: list[Variable],
 ) -> PoolTerms:
     """Where unlabeled rows enter, by the names of variables."""
-    priors = [f'the prior of "{rv.name}"' for rv in model.free_RVs]
-    potentials = [f'the Potential "{potential.name}"' for potential in model.potentials]
-    names = [*priors, *potentials, *(rv.name for rv in model.observed_RVs if rv.name not in reached)]
-    held = evaluate([model.rvs_to_values[rv] for rv in model.observed_RVs], source.givens)
-    observed = {rv.name: values for rv, values in zip(model.observed_RVs, held, strict=True)}
-    rows = UnlabeledRows(source, table.labeled, density.start)
-    return find_pool_terms(names, prior_terms, reached, log_lik, density, rows, observed)
+    kinds = {
+        "the prior of": model.free_RVs,
+        "the Potential": model.potentials,
+        "the density of": [rv for rv in model.observed_RVs if rv.name not in reached],
+    }
+    named = [(variable, f'{kind} "{variable.name}"') for kind, variables in kinds.items() for variable in variables]
+    prior = [Term(*each, term) for each, term in zip(named, prior_terms, strict=True)]
+    of_labels = [Term(model[name], name, term) for name, term in reached.items()]
+    return find_pool_terms(model, prior, of_labels, log_lik, density, UnlabeledRows(source, table.labeled, density.start))
 
 
 @contextmanager

@@ -6,12 +6,12 @@ With ℓ_u(y; θ) the log-likelihood of row u with class y, the row without its 
   p(θ | D, pool) = p(θ | D): the pool cannot inform it.
 - Where labels reach other observed variables, the gradients of g_u are the scores of the row's features, and the pool is
   expected to bring Ī = Σ_u E[∇g_u ∇g_u'] to a posterior given D with covariance Σ_D, if the model is right [1]_.
-- Observed variables that labels do not reach have a term of θ for each row. Every posterior of the model has these terms: what
-  those of the pool's rows brought is the difference of two precisions, Σ⁻¹ − Σ_D⁻¹, with Σ_D found without them.
+- Observed variables that labels do not reach have a term t_u of θ for each row. Every posterior of the model has these terms;
+  those of the pool's rows bring T̄ = −E ∇² Σ_u t_u to the one without them, with covariance Σ_D (`baseline`).
 
-With Σ_D = LL' and M = L'(Σ⁻¹ − Σ_D⁻¹ + Ī)L, `Predictions` says how many nats of it are about what predictions depend on. Labeled
-rows would bring M + L'(J̄ − Ī)L with J̄ = Σ_u E Σ_y p(y | x_u, θ) ∇ℓ_u(y) ∇ℓ_u(y)' ⪰ Ī: as many of them as bring the same nats are
-the equivalent labels [2]_.
+With Σ_D = LL' and M = L'(T̄ + Ī)L, `Predictions` says how many nats of it are about what predictions depend on. With labels
+the same rows would bring L'(T̄ + J̄)L, J̄ = Σ_u E Σ_y p(y | x_u, θ) ∇ℓ_u(y) ∇ℓ_u(y)' ⪰ Ī: as many of them as bring the same nats
+are the equivalent labels [2]_.
 
 References
 ----------
@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -101,8 +102,8 @@ class Information:
 
 @dataclass(frozen=True)
 class _Sums:
-    """In the coordinates of L: M of g_u, and that of the same rows with labels, (q, q); of each row both to first order, and its
-    largest |g_u|, (m,).
+    """In the coordinates of L: M of g_u, and that of the same rows with labels, (q, q); of each row both to first order, and
+    its largest |g_u|, (m,).
     """
 
     brought: np.ndarray
@@ -141,8 +142,10 @@ def _candidates(problem: Problem, fit: ModelFit) -> MarginalRows:
 def _measured(problem: Problem, fit: ModelFit, pool: Marginal) -> Information:
     """By draws of the posterior that the model has, in the coordinates of the one without the pool."""
     reached, m = problem.pool_terms.reached, len(pool)
-    q, baseline = Gaussian.at_mode(fit.mode).in_theta, find_baseline(problem, fit)
-    at = q.mean + antithetic_draws(len(q.mean), _DRAWS) @ q.factor.T, baseline.without.factor
+    q = Gaussian.at_mode(fit.mode).in_theta
+    draws = q.mean + antithetic_draws(len(q.mean), _DRAWS) @ q.factor.T
+    baseline = find_baseline(problem, fit, draws)
+    at = draws, baseline.without.factor
     predictions = _find_predictions(problem, fit, pool, q.mean, baseline.without.factor)
     sums = _add_up(pool, *at, predictions.projector_root)
     if not reached:
@@ -153,15 +156,13 @@ def _measured(problem: Problem, fit: ModelFit, pool: Marginal) -> Information:
     with_labels = baseline.gained + sums.with_labels
     table = {name: _of_source(predictions, each, with_labels, m) for name, each in alone.items()}
     total = _of_source(predictions, brought, with_labels, m) if alone else (0.0, 0.0, 0.0)
-    added = first_order(problem, baseline, at[0], predictions.projector_root) if len(sums.own) else sums.own
+    added = first_order(problem, baseline, draws, predictions.projector_root) if len(sums.own) else sums.own
     own = added + sums.own if reached else added
     unused = _unused(problem, predictions, brought, baseline.without.factor)
     return _as_information(problem, m, 0.5 * own, 0.5 * (added + sums.own_with_label), total, table, unused)
 
 
-def _find_predictions(
-    problem: Problem, fit: ModelFit, pool: Marginal, mode: np.ndarray, factor: np.ndarray
-) -> Predictions:
+def _find_predictions(problem: Problem, fit: ModelFit, pool: Marginal, mode: np.ndarray, factor: np.ndarray) -> Predictions:
     """From the log-odds of the pool and of D; who was labeled is no part of them."""
     names = [name for name in problem.reached if name not in problem.pool_terms.mechanism]
     density = fit.engine.density if len(names) == len(problem.reached) else density_of(problem, names)
@@ -200,7 +201,7 @@ def _unused(problem: Problem, predictions: Predictions, brought: np.ndarray, fac
     """Free variables that no prediction depends on, and which the pool narrows."""
     narrowed = predictions.narrowed_unused(brought, factor)
     ends = np.cumsum([0, *problem.density.parameters.sizes])
-    parts = [slice(*pair) for pair in zip(ends[:-1], ends[1:], strict=True)]
+    parts = [slice(*pair) for pair in pairwise(ends)]
     return [rv.name for rv, part in zip(problem.model.free_RVs, parts, strict=True) if narrowed(part)]
 
 

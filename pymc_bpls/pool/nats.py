@@ -6,8 +6,8 @@ becomes (I + M)⁻¹, and G (rows, q) are the gradients of the rows' log-odds at
     nats = ½ log det(I + B/ε²) − ½ log det(I + B (I + M)⁻¹/ε²) → ½ log(det Σ_bb / det Σ'_bb)    (ε → 0),
 
 b = V'θ being what log-odds depend on, with V the range of G': by how much the log-odds of the rows, each seen with error ε, are
-better known. Directions that move log-odds by less than ε in root mean square, as those of parameters that no prediction depends
-on, do not count, and no rank has to be decided.
+better known. Directions that move log-odds by less than ε in root mean square, as those of parameters that no prediction
+depends on, do not count, and no rank has to be decided.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ROOT = 1e-6  # of the number of rows: far below what is shown
 
 @dataclass(frozen=True)
 class Predictions:
-    """What predictions depend on: B (q, q), the mean square of the gradients of the rows' log-odds, where θ has covariance I."""
+    """What predictions depend on: B (q, q), the mean square of gradients of the rows' log-odds, where θ has covariance I."""
 
     squares: np.ndarray
 

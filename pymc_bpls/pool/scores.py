@@ -1,4 +1,4 @@
-"""Kernels of what rows without labels tell: the scores of their features, beside those of their labels, and of their log-odds."""
+"""Kernels of what rows without labels tell: scores of their features, beside those of their labels, and of their log-odds."""
 
 from __future__ import annotations
 
@@ -54,9 +54,7 @@ def sums_of_scores(
     return row_scores(structure, weights, rows, draws, factor, root)[:2]
 
 
-def squares_of_log_odds(
-    structure: Structure, weights: jax.Array, rows: Any, theta: jax.Array, factor: jax.Array
-) -> jax.Array:
+def squares_of_log_odds(structure: Structure, weights: jax.Array, rows: Any, theta: jax.Array, factor: jax.Array) -> jax.Array:
     """Σ_u Σ_y cc' (q, q) with c = L'∇[ℓ_u(y) − ℓ_u(0)], the gradient of a log-odds against the first class, at one θ (q,)."""
     codes = jnp.arange(len(structure.class_values))
 

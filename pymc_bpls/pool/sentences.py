@@ -37,15 +37,13 @@ def say_information(
 def _say_worth(terms: PoolTerms, nats: float, labels: float, m: int) -> str:
     if nats < LEAST_NATS:
         return f"The pool of {m} rows tells this model nothing about what predictions depend on."
-    brings, if_right = ("brings", "") if not terms.reached else ("is expected to bring", f", if the model of {_say_what(terms)} is right")
+    brings, if_right = "brings", ""
+    if terms.reached:
+        brings, if_right = "is expected to bring", f", if the model of {_quoted(terms.reached, ' and ')} is right"
     return (
-        f"The pool of {m} rows is worth about {_two_digits(labels)} labels: it {brings} {_two_digits(nats)} nats of information "
-        f"about what predictions depend on{if_right}."
+        f"The pool of {m} rows is worth about {_two_digits(labels)} labels: it {brings} {_two_digits(nats)} nats of "
+        f"information about what predictions depend on{if_right}."
     )
-
-
-def _say_what(terms: PoolTerms) -> str:
-    return " and ".join(f'"{name}"' for name in terms.reached)
 
 
 def _say_sources(by_source: Mapping[str, float], nats: float) -> str:
@@ -59,8 +57,7 @@ def _say_nuisance(nats: float, names: Sequence[str]) -> str:
     """Where no prediction depends on whole variables that the pool tells something of."""
     if nats < LEAST_NATS or not names:
         return ""
-    shown = ", ".join(f'"{name}"' for name in names)
-    return f"It brings {_two_digits(nats)} nats about parameters that no prediction depends on ({shown})."
+    return f"It brings {_two_digits(nats)} nats about parameters that no prediction depends on ({_quoted(names, ', ')})."
 
 
 def _say_use(terms: PoolTerms, nats: float) -> str:
@@ -69,6 +66,10 @@ def _say_use(terms: PoolTerms, nats: float) -> str:
     if nats < LEAST_NATS:
         return ""
     return "marginalize() takes it in; a wrong model can lose by it, more with more rows."
+
+
+def _quoted(names: Sequence[str], between: str) -> str:
+    return between.join(f'"{name}"' for name in names)
 
 
 def _two_digits(value: float) -> str:

@@ -27,15 +27,15 @@ def say_pool(terms: PoolTerms) -> str:
 
 def say_gain_without_information(terms: PoolTerms) -> str:
     """Why pseudo-labels that helped brought no information."""
-    where = f"Unlabeled rows enter {terms.places} with and without pseudo-labels" if terms.places else (
-        "As declared, this model describes y given x only"
+    where = (
+        f"Unlabeled rows enter {terms.places} with and without pseudo-labels"
+        if terms.places
+        else ("As declared, this model describes y given x only")
     )
     return f"{where}, so the gain is no information from pseudo-labels; on other rows it may be a loss."
 
 
-def say_verdict(
-    history: History, labeled: np.ndarray, names: np.ndarray, shares: np.ndarray | None, terms: PoolTerms
-) -> str:
+def say_verdict(history: History, labeled: np.ndarray, names: np.ndarray, shares: np.ndarray | None, terms: PoolTerms) -> str:
     """Whether a run helped, which classes its labeled rows (codes `labeled`) lack, whether `shares` (K,) were kept, and what
     pseudo-labels can add to a model with these `terms` of unlabeled rows.
     """

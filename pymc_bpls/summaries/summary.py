@@ -65,9 +65,9 @@ def summary(result: xr.Dataset | xr.DataTree) -> Summary:
     >>> with pm.Model() as model:
     ...     label = pm.Bernoulli("label", logit_p=X @ pm.Normal("b", 0, 2.5, shape=2), observed=y)
     >>> print(bpls.summary(bpls.BPLS(model).self_train("probability", rounds=2, progressbar=False)))
-    No test rows were given, so whether self-training helped is unknown. This model says nothing of x: pseudo-labels add no
-    information. Invented information: pseudo-labels moved or narrowed the posterior by 0.00012 nats (Kullback-Leibler
-    divergence from that of the labels alone), and no label stands behind that.
+    No test rows were given, so whether self-training helped is unknown. As declared, this model describes y given x only:
+    unlabeled rows and pseudo-labels add no information. Invented information: pseudo-labels moved or narrowed the posterior by
+    0.00012 nats (Kullback-Leibler divergence from that of the labels alone), and no label stands behind that.
     <BLANKLINE>
                     rows in D log evidence a row
     supervised             12             -0.358
