@@ -417,7 +417,7 @@ def test_labels_are_integrated_out_as_in_memory(data):
     pools = {"X": X[N:]}, {"X": da.from_array(X[N:], chunks=((0, 90, 160), Q))}
     held, lazy = (bpls.BPLS(model, target="label", pool=pool) for pool in pools)
     one, two = held.information(), lazy.information(executor=Elsewhere())
-    assert two.verdict == one.verdict and two.nats == pytest.approx(one.nats, rel=1e-12)
+    assert two.verdict == one.verdict and two.nats == pytest.approx(one.nats, rel=1e-9)  # sums in another order
     how = {"weight": 0.7, "draws": 100, "test": ({"X": X[:20]}, y[:20]), **QUIET}
     one, two = held.marginalize(**how), lazy.marginalize(executor=Elsewhere(), **how)
     assert two.attrs["verdict"] == one.attrs["verdict"] and two.attrs["n_pool"] == 250
