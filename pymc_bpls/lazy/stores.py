@@ -80,7 +80,7 @@ class Store:
             self._write_parquet(held, part, scores, codes)
         else:
             np.savez(held, score=scores, pseudo_label=codes)
-        write_whole(self._scores(part.number), held.getbuffer())
+        write_whole(self._scores(part.number), held.getvalue())
 
     def _write_parquet(self, file: io.BytesIO, part: Part, scores: np.ndarray, codes: np.ndarray) -> None:
         import pyarrow as pa

@@ -293,7 +293,8 @@ def save(result: xr.Dataset | xr.DataArray | xr.DataTree, path: str | Path) -> N
         result = as_tree({node.path: node.to_dataset(inherit=False) for node in result.subtree})
     elif isinstance(result, xr.Dataset):
         result = storable(result)
-    write_whole(path, result.to_netcdf(engine="h5netcdf"))
+    with result.to_netcdf(engine="h5netcdf") as data:
+        write_whole(path, data)
 
 
 def _say_parts(result: Any) -> str:
