@@ -180,8 +180,8 @@ def _predict(pipeline: Pipeline, learner: Any, seed: int, rows: np.ndarray) -> n
 
 def _decide(judged: list[Judged], names: Sequence[str], trial: Trial, units: Units, planned: int) -> _Found:
     """The pipeline with the best proof, where one has a proof."""
-    n, how = len(units.rows), {"largest": trial.loss.largest, "n_classes": len(units.names), "alpha": trial.alpha}
-    evidence = judge(judged, names, SUPERVISED, trial.guarantee, n=n, **how)
+    n, n_classes, largest = len(units.rows), len(units.names), trial.loss.largest
+    evidence = judge(judged, names, SUPERVISED, trial.guarantee, largest=largest, n=n, n_classes=n_classes, alpha=trial.alpha)
     best = best_proven(evidence, trial.guarantee, trial.alpha, len(names))
     refused = {name: reason for fold in reversed(judged) for name, reason in fold.refused.items()}
     infinite = [name for name in (SUPERVISED, *names) if any(np.isinf(fold.losses.get(name, 0.0)).any() for fold in judged)]

@@ -145,8 +145,8 @@ def _losses(loss: str, p: np.ndarray, codes: Any) -> np.ndarray:
 def _choose(cell: Cell, guarantee: str, loss: str, judged: list[Judged]) -> int | None:
     """The number of the pipeline that is taken, None for the supervised."""
     names = PIPELINES[cell.n_pipelines]
-    how = {"largest": LOSSES[loss].largest, "n_classes": 2, "alpha": ALPHA}
-    evidence = judge(judged, list(names), SUPERVISED, guarantee, n=cell.n_labeled, **how)
+    n, largest = cell.n_labeled, LOSSES[loss].largest
+    evidence = judge(judged, list(names), SUPERVISED, guarantee, largest=largest, n=n, n_classes=2, alpha=ALPHA)
     best = best_proven(evidence, guarantee, ALPHA, len(names))
     return None if best is None else names.index(best)
 
