@@ -58,6 +58,11 @@ class Units:
         """Codes of the classes that none of the labeled `rows` has."""
         return np.setdiff1d(np.arange(len(self.names)), self.codes[np.isin(self.rows, rows)])
 
+    def first_with_all_classes(self, order: np.ndarray) -> int:
+        """How many units, taken in an order, have a row of each class."""
+        place = np.argsort(order)[self.unit]
+        return 1 + max(int(place[self.codes == code].min()) for code in range(len(self.names)))
+
     def refuse_unlabeled_class(self) -> None:
         """Rows of a class that no label has judge no pipeline, and the others say nothing of it.
 
@@ -168,9 +173,7 @@ def one_after_the_other(units: Units, n_folds: int, repeats: int, rng: np.random
     folds: list[Fold] = []
     for repeat in range(repeats):
         order = rng.permutation(len(units))
-        first = max(1, len(units) // (n_folds + 1))
-        while first < len(units) and units.lacks(units.in_order(order[:first])).size:
-            first += 1
+        first = max(1, len(units) // (n_folds + 1), units.first_with_all_classes(order))
         if first >= len(units):
             continue
         later = order[first:]

@@ -1,8 +1,8 @@
 """How often a choice leaves the supervised model where labels of a class are few or none, and no pipeline is better.
 
-Tables are drawn from the supervised model's own prior, so that its mean predictions are Bayes's: no pipeline's expected loss is
-below its own, by any of the losses that are minimised by the true probabilities or their most probable class. Fits are NumPy's;
-folds, bounds, bets and the choice are the package's own.
+Tables are drawn from the supervised model's own prior, so that averages over its posterior are Bayes's predictions: no
+pipeline's expected loss is below its own, up to Laplace's error in these averages. Fits are NumPy's; folds, bounds, bets and
+the choice are the package's own.
 """
 
 from __future__ import annotations
