@@ -107,13 +107,13 @@ def rows():
 @pytest.fixture(scope="module")
 def fitted(rows):
     X, y, _ = rows
-    return BPLSClassifier(rounds=3, batch_size=2).fit(X, y)
+    return BPLSClassifier(rounds=3, batch_size=2, predictor="map").fit(X, y)
 
 
 def test_without_unlabeled_rows_it_is_penalised_logistic_regression(rows):
     X, _, truth = rows
     with pytest.warns(UserWarning, match="y contains no unlabeled samples, .* make a class of -1"):
-        classifier = BPLSClassifier().fit(X[:30], truth[:30])
+        classifier = BPLSClassifier(predictor="map").fit(X[:30], truth[:30])
     assert classifier.termination_condition_ == "no row is unlabeled"
     assert classifier.n_iter_ == 0
     assert (classifier.labeled_iter_ == 0).all()
@@ -125,7 +125,7 @@ def test_several_classes_are_penalised_softmax_regression(rows):
     X, _, _ = rows
     y = np.array(["c", "a", "b"])[np.digitize(X[:, 0] + X[:, 1] ** 2, [0.2, 1.2])]
     with pytest.warns(UserWarning, match="y contains no unlabeled samples"):
-        classifier = BPLSClassifier().fit(X[:30], y[:30])
+        classifier = BPLSClassifier(predictor="map").fit(X[:30], y[:30])
     assert classifier.classes_.tolist() == ["a", "b", "c"]
     np.testing.assert_allclose(classifier.predict_proba(X[30:]), by_penalty(X[:30], y[:30], X[30:]), atol=1e-6)
 
@@ -136,7 +136,8 @@ def test_the_default_prior_is_narrower_for_more_features(n_features, scale):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(560, n_features))
     y = (0.8 * X[:, :10].sum(axis=1) + rng.logistic(size=560) > 0).astype(int)
-    found = BPLSClassifier(criterion="probability", rounds=0).fit(X[:61], np.r_[y[:60], -1]).predict_proba(X[60:])
+    supervised = BPLSClassifier(criterion="probability", rounds=0, predictor="map")
+    found = supervised.fit(X[:61], np.r_[y[:60], -1]).predict_proba(X[60:])
     expected, wide = (by_penalty(X[:60], y[:60], X[60:], each, solver="lbfgs", max_iter=5000) for each in (scale, 2.5))
     np.testing.assert_allclose(found, expected, atol=1e-3)
     loss, loss_of_wide = (-np.log(p[np.arange(500), y[60:]]).mean() for p in (found, wide))
@@ -149,7 +150,7 @@ def test_a_grid_of_scales_is_one_of_penalties(rows):
     X, y, _ = rows
     grid, folds = (0.01, 25.0), LabeledKFold(2)
     models = {"build_model": [partial(logistic_regression, scale=C**0.5) for C in grid]}
-    search = GridSearchCV(BPLSClassifier(rounds=0), models, cv=folds, scoring="neg_log_loss").fit(X, y)
+    search = GridSearchCV(BPLSClassifier(rounds=0, predictor="map"), models, cv=folds, scoring="neg_log_loss").fit(X, y)
     train, test = next(folds.split(X, y))
     known = train[y[train] >= 0]
     expected = [-log_loss(y[test], by_penalty(X[known], y[known], X[test], scale=C**0.5)) for C in grid]
@@ -172,8 +173,9 @@ def warned(classifier, X, y):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({}, "rounds=None labels all 3 unlabeled rows.* rounds=0, .* safe=True"),
-        ({"stop": bpls.MaxRounds(1)}, "^$"),
+        ({"safe": False}, "rounds=None labels all 3 unlabeled rows.* rounds=0, .* safe=True"),
+        ({"safe": False, "stop": bpls.MaxRounds(1)}, "^$"),
+        ({}, "^$"),
         ({"safe": True}, "^$"),
     ],
 )
@@ -299,7 +301,8 @@ def test_models_that_cannot_predict_new_rows_say_so(rows):
         (np.array(["a", "b", "a", "-1"], dtype=object), {}, 'strings "-1"'),
         (np.array(["a", "b", "a", np.nan]), {}, 'text "nan" is an unlabeled row or a class'),
         ([0, 1, 0, -1], {"predictor": lambda rows: rows}, "cannot know rows"),
-        ([0, 1, 0, -1], {"predictor": "ep"}, 'predictor="ep" is unknown. Use "map" or "laplace".$'),
+        ([0, 1, 0, -1], {"predictor": "mode"}, 'predictor="mode" is unknown. Use "map", "auto"'),
+        ([0, 1, 0, -1], {"safe": "sometimes"}, 'safe="sometimes" is unknown. Use True, False or "auto".$'),
         ([0, 1, 0, -1], {"criterion": "ppq", "rounds": 1}, "ppq"),
         ([0, 1, 0, -1], {"build_model": not_a_model}, "returned a ndarray"),
         ([0, 1, 0, -1], {"build_model": LogisticRegression()}, "is a LogisticRegression. .* SelfTrainingClassifier"),
@@ -323,6 +326,7 @@ labels_with_gaps = st.integers(2, 4).flatmap(
 )
 
 
+@pytest.mark.filterwarnings("ignore:Class .* fewer than n_splits")
 @given(labels_with_gaps, st.integers(2, 8), st.booleans())
 def test_folds_test_on_labeled_rows_only(y, n_splits, shuffle):
     labeled = np.flatnonzero(y >= 0)
@@ -336,6 +340,13 @@ def test_folds_test_on_labeled_rows_only(y, n_splits, shuffle):
     counts = np.array([np.bincount(y[test], minlength=y.max() + 1) for _, test in folds])
     assert np.ptp(counts, axis=0).max() <= 1
     assert np.ptp(counts.sum(axis=1)) <= 1
+
+
+def test_folds_that_test_on_no_row_of_a_class_are_named():
+    """As StratifiedKFold does; in the first fold roc_auc is nan."""
+    with pytest.warns(bpls.BPLSWarning, match=r"Class b has 2 labeled rows, fewer than n_splits=3\. .*use fewer folds"):
+        folds = list(LabeledKFold(3).split(np.zeros(7), ["a", "a", "a", "a", "b", "b", None]))
+    assert [4 in test or 5 in test for _, test in folds] == [False, True, True]
 
 
 def test_folds_are_refused_where_a_class_would_be_missing():
@@ -401,12 +412,13 @@ def scaled(train, other):
 def test_cross_validation_by_hand(rows):
     """Accuracy and log score of both models in each fold; the supervised one from scikit-learn's own regression."""
     X, y, _ = rows
-    found = cross_validate_labeled(make_pipeline(StandardScaler(), BPLSClassifier(rounds=2)), 5 + 3 * X, y, cv=LabeledKFold(4))
+    at_the_mode = BPLSClassifier(rounds=2, predictor="map")
+    found = cross_validate_labeled(make_pipeline(StandardScaler(), at_the_mode), 5 + 3 * X, y, cv=LabeledKFold(4))
     expected = np.zeros((2, 2, 4))
     for fold, (train, test) in enumerate(LabeledKFold(4).split(X, y)):
         inside, outside = scaled(X[train], X[train]), scaled(X[train], X[test])
         labeled = y[train] >= 0
-        run = BPLSClassifier(rounds=2).fit(inside, y[train])
+        run = clone(at_the_mode).fit(inside, y[train])
         for model, p in enumerate((by_penalty(inside[labeled], y[train][labeled], outside), run.predict_proba(outside))):
             expected[0, model, fold] = ((p[:, 1] > 0.5) == y[test]).mean()
             expected[1, model, fold] = np.log(p[np.arange(len(test)), y[test]]).mean()

@@ -13,6 +13,7 @@ import xarray as xr
 from pymc_bpls.errors import BPLSError, CriterionError, ModelError, RowError
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.selftraining.stop_rules import NoGain
+from pymc_bpls.selftraining.whole_runs import whole_runs
 
 #: The pipeline that every choice has, and makes where nothing speaks for another one.
 SUPERVISED = "supervised"
@@ -103,8 +104,9 @@ class Train(_OfModel):
         super().__init__(criterion, scorer, how)
 
     def fit(self, learner: Any, random_seed: Any, **told: Any) -> xr.DataTree:
-        """The run."""
-        return learner.self_train(self.first, random_seed=random_seed, **{**self.how, **told})
+        """The run, all of it."""
+        with whole_runs():
+            return learner.self_train(self.first, random_seed=random_seed, **{**self.how, **told})
 
     def how_it_predicts(self, learner: Any) -> str:
         """As the model's predictor does."""

@@ -32,6 +32,7 @@ from pymc_bpls.selftraining.history import History
 from pymc_bpls.selftraining.planning import read_plan
 from pymc_bpls.selftraining.replicates import check_drawing
 from pymc_bpls.selftraining.run import Run
+from pymc_bpls.selftraining.whole_runs import whole_runs
 from pymc_bpls.text.progress import stage
 from pymc_bpls.text.provenance import made_with
 
@@ -180,7 +181,7 @@ def _train(scorer: Scorer, form: Form, labels: Any, how: Mapping[str, Any], spli
     run = Run(scorer, settled(scorer, asked, start), plan, start, problem.table.candidates, History())
     before, began = _compiled(scorer), perf_counter()
     try:
-        with stage(f'"{form.label}", pseudo-labels') as tell:
+        with whole_runs(), stage(f'"{form.label}", pseudo-labels') as tell:
             ending = run.go(tell)
     except (ModeError, ApproximationError) as error:
         nothing = {name: np.array([np.nan]) for name in _MEASURES}

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_bpls.approximations.gaussians.gaussian import Gaussian
+from pymc_bpls.compute.budget import check_budget
 from pymc_bpls.compute.threads import for_matrices_of
 from pymc_bpls.errors import BPLSError, CriterionError, RowError, warn
 from pymc_bpls.model.data.table import Labeled
@@ -24,6 +25,7 @@ from pymc_bpls.selftraining.invented import invented_information
 from pymc_bpls.selftraining.planning import Plan
 from pymc_bpls.selftraining.saved_run import OF_TEST_ROWS, RunMembers, RunSettings, SavedRun, curve_dataset, history_dataset
 from pymc_bpls.selftraining.stop_rules import first_reason
+from pymc_bpls.selftraining.whole_runs import are_whole
 from pymc_bpls.text.numbers import rounds_done
 
 
@@ -67,6 +69,7 @@ class Run:
             with for_matrices_of(self._size()):
                 self._refit()
             while (ending := self._ending(began)) is None:
+                check_budget()
                 with for_matrices_of(self._size()):
                     added = self._round()
                     if not added:
@@ -83,7 +86,7 @@ class Run:
                 raise
             return Ending("interrupted", "interrupted")
         except Exception as error:  # of the user's own rule, weight or formula: what was done is not lost
-            if not self.history.steps:
+            if not self.history.steps or are_whole():
                 raise
             reason = f"round {self.n_rounds + 1} failed with {type(error).__name__}: {error}"
             warn(f"The run ended early: {reason}. What was done until then is returned.")

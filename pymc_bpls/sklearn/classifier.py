@@ -25,18 +25,21 @@ from pymc_bpls.approximations.predictions.predictive import Predictive
 from pymc_bpls.arguments import number, require
 from pymc_bpls.bpls import BPLS
 from pymc_bpls.choosing.folds import read_groups
+from pymc_bpls.choosing.pipelines import SUPERVISED, Train, beside
+from pymc_bpls.compute.budget import OutOfTime, within_seconds
 from pymc_bpls.errors import CriterionError, LabelError, ModelError, warn
 from pymc_bpls.model.data.labels import UNLABELED, ClassCountError
 from pymc_bpls.model.density import NO_ROW
 from pymc_bpls.rules.label_rules import LabelRule
 from pymc_bpls.scoring.criteria import Criterion
-from pymc_bpls.scoring.scorer import fit_on, settled
-from pymc_bpls.scoring.settings import find_settings
+from pymc_bpls.scoring.settings import AUTO
 from pymc_bpls.selftraining.run_tables import RunTables, read_tables
-from pymc_bpls.selftraining.saved_run import read_run
 from pymc_bpls.selftraining.stop_rules import Stop
+from pymc_bpls.selftraining.whole_runs import whole_runs
 from pymc_bpls.sklearn.folds import LabeledKFold, encode, read_labels, splits
 from pymc_bpls.text.numbers import plus_minus
+from pymc_bpls.trained.probabilities import probabilities_at
+from pymc_bpls.trained.result import read_trained
 
 BuildModel = Callable[[np.ndarray, np.ndarray], pm.Model]
 
@@ -45,7 +48,10 @@ _CONFIDENCE = 0.95
 _SCALE, _FEW = 2.5, 25
 #: How many times as much one feature may vary as another.
 _ONE_SCALE = 100
-_PREDICTORS = ("map", "laplace")
+#: Seconds for what `safe="auto"` proves: a default that takes longer is mistaken for one that hangs.
+_BUDGET = 60
+#: Parameters that describe the run.
+_OF_RUN = ("approximation", "expansion", "labels", "rounds", "batch_size", "stop", "class_balance", "pseudo_weight")
 _POSITIVE = number(lambda value: value > 0)
 
 
@@ -98,8 +104,7 @@ def logistic_regression(X: np.ndarray, codes: np.ndarray, scale: float | None = 
     --------
     A grid of priors, for a search by cross-validation:
 
-    >>> from functools import partial
-    >>> from pymc_bpls.sklearn import BPLSClassifier, logistic_regression
+    >>>     >>> from pymc_bpls.sklearn import BPLSClassifier, logistic_regression
     >>> grid = {"build_model": [partial(logistic_regression, scale=scale) for scale in (0.1, 0.5, 2.5)]}
     >>> BPLSClassifier(rounds=0).set_params(build_model=grid["build_model"][0]).build_model.keywords
     {'scale': 0.1}
@@ -120,8 +125,9 @@ def logistic_regression(X: np.ndarray, codes: np.ndarray, scale: float | None = 
 class BPLSClassifier(ClassifierMixin, BaseEstimator):
     """Bayesian pseudo-label selection as a scikit-learn classifier.
 
-    **The default labels the whole pool**, one row a round, and `fit` warns of it: a model of y given X learns nothing from
-    that, and often predicts worse. Start with `rounds=0`, the supervised model, or with `safe=True`.
+    **The default keeps the supervised model unless labels prove the run better**: a model of y given X learns nothing from
+    pseudo-labels, and often predicts worse with them. That takes the run again in each fold, up to 60 seconds in all;
+    `rounds=0` is the supervised model at once.
 
     Parameters
     ----------
@@ -151,12 +157,13 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
         Shares of the classes that are forced on the pseudo-labels.
     pseudo_weight : float or callable, default 1
         Weight of a pseudo-labeled row beside 1 of a labeled row, above 0, or a function of the score that it was chosen by.
-    safe : bool, default False
-        Whether the run is used only where labeled rows that are set aside prove it better than the supervised model, which is
-        used otherwise (`BPLS.choose`); `run_.attrs["choice_verdict"]` says why.
-    predictor : {"map", "laplace"}, default "map"
-        Class probabilities at the mode, or averaged over the Laplace approximation there. Averages are less sure: they help
-        where the mode is too sure of itself, and do harm where it is not sure enough.
+    safe : bool or "auto", default "auto"
+        Whether `fit` uses the run only where labeled rows that are set aside prove it better than the supervised model, which
+        it keeps otherwise (`BPLS.choose`); `run_.attrs["choice_verdict"]` says why. "auto" is True where neither `rounds` nor
+        `stop` is given, within 60 seconds: if the proof takes longer, `fit` keeps the supervised model and warns. True has no
+        such budget.
+    predictor : {"auto", "map", "laplace", "ep", "vi"}, default "auto"
+        How class probabilities are made, as in `BPLS`: averaged over an approximation of the posterior, or at its mode ("map").
     random_seed : int or numpy Generator, optional
         For `criterion="random"`, and the folds of `safe`.
     progressbar : bool, default False
@@ -215,8 +222,8 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
         stop: Stop | list[Stop] | None = None,
         class_balance: Any = None,
         pseudo_weight: float = 1.0,
-        safe: bool = False,
-        predictor: str = "map",
+        safe: bool | str = AUTO,
+        predictor: str = AUTO,
         random_seed: int | np.random.Generator | None = None,
         progressbar: bool = False,
     ) -> None:
@@ -274,28 +281,16 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
             self._warn_of_scales(X)
         self._fit_X, self._fit_codes = X, codes
         pls = self._declare(X, codes)
-        if not known.all() and self._labels_all:
+        if not known.all() and not (self._has_end or self.safe):
             warn(
                 f"rounds=None labels all {(~known).sum()} unlabeled rows, which tells a model of y given X nothing and often "
                 "does harm. Start with rounds=0, the supervised model, or with safe=True, which keeps it unless labeled rows "
                 "prove the run better."
             )
-        self.run_ = pls.self_train(
-            self.criterion,
-            approximation=self.approximation,
-            expansion=self.expansion,
-            labels=self.labels,
-            rounds=self.rounds,
-            batch_size=self.batch_size,
-            stop=self.stop,
-            class_balance=self.class_balance,
-            pseudo_weight=self.pseudo_weight,
-            choose=self.safe and not known.all(),
-            random_seed=self.random_seed,
-            progressbar=self.progressbar,
-        )
+        with whole_runs():
+            self.run_ = self._train(pls, some_unlabeled=not known.all())
         self._fit_log_p = Predictive(pls.engine).log_probabilities(self._theta, np.arange(len(X)))
-        self._fit_labeled = read_run(self.run_, pls.scorer.problem).labeled
+        self._fit_trained = read_trained(self.run_, pls.scorer.problem)
         self._describe_run(labels, known)
         return self
 
@@ -321,7 +316,7 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
         n = len(self._fit_X)
         pls = self._declare(np.vstack([self._fit_X, X]), np.r_[self._fit_codes, np.full(len(X), UNLABELED)])
         self._check_unchanged(pls)
-        return np.exp(self._log_probabilities(pls, np.arange(n, n + len(X))))
+        return probabilities_at(pls.scorer, [self._fit_trained], np.arange(n, n + len(X)), {}, None).to_numpy()
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable classes.
@@ -372,9 +367,34 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
         return read_tables(self.run_)
 
     @property
-    def _labels_all(self) -> bool:
-        """Whether nothing ends a run before the pool is empty, nor proves it."""
-        return self.rounds is None and not self.stop and not self.safe
+    def _has_end(self) -> bool:
+        """Whether something ends a run before the pool is empty."""
+        return self.rounds is not None or bool(self.stop)
+
+    def _train(self, pls: BPLS, some_unlabeled: bool) -> xr.DataTree:
+        """The run, or the supervised model where it is not proven."""
+        if isinstance(self.safe, str) and self.safe != AUTO:
+            raise CriterionError(f'safe="{self.safe}" is unknown. Use True, False or "{AUTO}".')
+        how: dict[str, Any] = {name: getattr(self, name) for name in _OF_RUN}
+        again: dict[str, Any] = {"random_seed": self.random_seed, "progressbar": self.progressbar}
+        if not self.safe or not some_unlabeled or (self.safe == AUTO and self._has_end):
+            return pls.self_train(self.criterion, **how, **again)
+        run = beside(Train(self.criterion, **how), True)
+        if self.safe != AUTO:
+            return pls.choose(run, **again).noted
+        try:
+            with within_seconds(_BUDGET):
+                return pls.choose(run, repeats=1, **again).noted
+        except OutOfTime:
+            verdict = (
+                f"Whether the run predicts better was not known after {_BUDGET} seconds, so that the supervised model is kept. "
+                "Give rounds= or stop= for a run, a larger batch_size= for a faster one, or safe=True for a proof that takes "
+                "longer."
+            )
+            warn(verdict)
+            supervised = pls.self_train(self.criterion, **{**how, "rounds": 0}, **again)
+            supervised.attrs |= {"choice": SUPERVISED, "choice_verdict": verdict}
+            return supervised
 
     def _warn_of_scales(self, X: np.ndarray) -> None:
         """Where the default prior, which is one for all features, meets some that vary far more than others."""
@@ -397,9 +417,7 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
                 "pymc.Model; scikit-learn's SelfTrainingClassifier is what self-trains an estimator."
             )
         if callable(self.predictor):
-            raise CriterionError('predictor= is a callable, which cannot know rows of another table. Use "map" or "laplace".')
-        if self.predictor not in _PREDICTORS:
-            raise CriterionError(f'predictor="{self.predictor}" is unknown. Use "map" or "laplace".')
+            raise CriterionError('predictor= is a callable, which cannot know rows of another table. Use "auto" or "map".')
         model = (self.build_model or logistic_regression)(X, codes)
         if not isinstance(model, pm.Model):
             raise ModelError(f"build_model returned a {type(model).__name__}. Return the pymc.Model.")
@@ -440,14 +458,6 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
                 "New rows change what the model predicts for the training rows, as where build_model standardises X. "
                 "Compute statistics of X outside of it, in a Pipeline."
             )
-
-    def _log_probabilities(self, pls: BPLS, positions: np.ndarray) -> np.ndarray:
-        if self.predictor == "map":
-            return Predictive(pls.engine).log_probabilities(self._theta, positions)
-        asked = find_settings(self.criterion, self.approximation, self.expansion, self.labels)
-        settings = settled(pls.scorer, asked, pls.labeled)
-        fit = fit_on(pls.scorer, settings, self._fit_labeled, self._theta)
-        return pls.scorer.log_probabilities(fit, positions)
 
 
 def cross_validate_labeled(

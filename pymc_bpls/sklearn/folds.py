@@ -13,7 +13,7 @@ from sklearn.model_selection import BaseCrossValidator, StratifiedGroupKFold
 from sklearn.utils import check_random_state, column_or_1d
 
 from pymc_bpls.choosing.folds import read_groups
-from pymc_bpls.errors import CriterionError, LabelError, RowError
+from pymc_bpls.errors import CriterionError, LabelError, RowError, warn
 from pymc_bpls.model.data.labels import UNLABELED, encode_labels
 
 
@@ -192,4 +192,9 @@ class LabeledKFold(BaseCrossValidator):
             raise LabelError(
                 f"Class {classes[counts.argmin()]} has one labeled row, so that one fold has none to train on. "
                 "Label another, or leave the class out."
+            )
+        if counts.min() < self.n_splits:
+            warn(
+                f"Class {classes[counts.argmin()]} has {counts.min()} labeled rows, fewer than n_splits={self.n_splits}. "
+                "Some folds test on none of it, where measures such as roc_auc are nan: use fewer folds."
             )
