@@ -301,7 +301,7 @@ def test_models_that_cannot_predict_new_rows_say_so(rows):
         (np.array(["a", "b", "a", "-1"], dtype=object), {}, 'strings "-1"'),
         (np.array(["a", "b", "a", np.nan]), {}, 'text "nan" is an unlabeled row or a class'),
         ([0, 1, 0, -1], {"predictor": lambda rows: rows}, "cannot know rows"),
-        ([0, 1, 0, -1], {"predictor": "mode"}, 'predictor="mode" is unknown. Use "map", "auto"'),
+        ([0, 1, 0, -1], {"predictor": "mode"}, 'predictor="mode" is unknown. Use "auto", "map"'),
         ([0, 1, 0, -1], {"safe": "sometimes"}, 'safe="sometimes" is unknown. Use True, False or "auto".$'),
         ([0, 1, 0, -1], {"criterion": "ppq", "rounds": 1}, "ppq"),
         ([0, 1, 0, -1], {"build_model": not_a_model}, "returned a ndarray"),
