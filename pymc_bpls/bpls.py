@@ -329,8 +329,9 @@ class BPLS(PseudoLabelSelector):
     def information(self, *, executor: Executor | None = None, progressbar: bool = True) -> Information:
         """Whether the candidates, without their labels, can tell this model anything, and how much.
 
-        A model of y given x learns nothing from them, whatever is trained on pseudo-labels. A class-conditional model, whose
-        labels reach other observed variables, does.
+        A model that describes y given x only learns nothing from them, whatever is trained on pseudo-labels. A model whose
+        labels reach other observed variables (class-conditional) does. Where unlabeled rows enter another term of the model as
+        declared, the verdict names it.
 
         Parameters
         ----------
