@@ -15,7 +15,6 @@ from pymc_bpls.scoring.one_model import ModelScorer
 from pymc_bpls.scoring.predictors import MAP, OVER_DRAWS
 from pymc_bpls.scoring.scorer import Scorer, say_without_probabilities, told_probabilities
 from pymc_bpls.scoring.settings import AUTO
-from pymc_bpls.selftraining.resuming import predicting_as
 from pymc_bpls.trained.draws import probabilities_over_draws
 from pymc_bpls.trained.result import Trained
 
@@ -89,10 +88,7 @@ def _probabilities(scorer: Scorer, trained: Trained, positions: np.ndarray, by: 
         by = DRAWS
     if by == DRAWS:
         return _over_draws(scorer, trained, positions), OVER_DRAWS
-    if by is not None:
-        scorer = scorer.with_predictor(MAP if by == MODE else AUTO)
-    elif trained.predictor is not None:
-        scorer = predicting_as(scorer, trained.predictor)
+    scorer = trained.predicting(scorer) if by is None else scorer.with_predictor(MAP if by == MODE else AUTO)
     fit = trained.fit(scorer)
     return np.exp(told_probabilities(scorer, fit, positions)), scorer.how_it_predicted(fit)
 
