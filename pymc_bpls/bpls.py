@@ -416,12 +416,13 @@ class BPLS(PseudoLabelSelector):
         Returns
         -------
         xarray.Dataset
-            Over `candidate`, with the user's index: `pseudo_label` and `confidence`, the class with the largest probability
-            as the `predictor` of `BPLS` gives it; `p_value`; `accepted`; `covered`, whether labeled rows look like it; `bald`,
-            what its label would tell of the parameters [2]_, by which `rank` orders the rows that are left, 1 first. attrs: `verdict` and `guarantee` in sentences, `calibration` (confidence beside accuracy of
-            labeled rows) with `calibration_rows`, `calibration_confidence` and `calibration_right`, `n_calibration`, and
-            `not_covered`, the share of candidates that labeled rows do not cover. There is a warning where these are more
-            than chance admits, as rows of a class that no label has [3]_: they are never accepted.
+            Over `candidate`, with the user's index: `pseudo_label` and `confidence`, the class with the largest probability as
+            the `predictor` of `BPLS` gives it; `p_value`; `accepted`; `covered`, whether labeled rows look like it; `bald`,
+            what its label would tell of the parameters [2]_, by which `rank` orders the rows that are left, 1 first. attrs:
+            `verdict` and `guarantee` in sentences, `calibration` (confidence beside accuracy of labeled rows) with
+            `calibration_rows`, `calibration_confidence` and `calibration_right`, `n_calibration`, and `not_covered`, the share
+            of candidates that labeled rows do not cover. There is a warning where these are more than chance admits, as rows of
+            a class that no label has [3]_: they are never accepted.
 
         Raises
         ------

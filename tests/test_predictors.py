@@ -160,6 +160,17 @@ def test_by_default_the_labeled_rows_alone_are_averaged_over(proper):
     assert pls.score("probability").attrs["predicted"] == found.attrs["predicted"]
 
 
+def test_the_criterion_probability_is_at_the_mode_and_says_so(proper):
+    pls = bpls.BPLS(proper)
+    scores = pls.score("probability")
+    p = by_laplace()[1][6:]
+    np.testing.assert_allclose(scores["score"], np.where(scores["pseudo_label"] == 1, p, 1 - p), atol=1e-7)
+    run = pls.self_train("probability", rounds=1, **QUIET)
+    longer = pls.resume(run, rounds=1, **QUIET)
+    assert {each.attrs["approximation"] for each in (scores, run, longer)} == {"mode"}
+    assert pls.score("random").attrs["approximation"] == "none"
+
+
 @pytest.mark.parametrize(
     ("criterion", "right"),
     [

@@ -24,6 +24,7 @@ from typing import Any, TypeGuard
 import numpy as np
 import xarray as xr
 
+from pymc_bpls.approximations.by_name import APPROXIMATIONS
 from pymc_bpls.approximations.gaussians.gaussian import Gaussian, Sites
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.model.data.index import RowNames, read_index
@@ -266,7 +267,7 @@ def history_dataset(history: History, problem: Problem) -> xr.Dataset:
 def _described(history: xr.Dataset, began: str) -> xr.Dataset:
     """With what scores are, where they are not what `score` gives."""
     by = set(history["approximation"].to_numpy().tolist()) if "approximation" in history else {began}
-    if "laplace" not in by:
+    if by <= set(APPROXIMATIONS):
         said = "log E[p(ŷ | x, θ)], without the constant that the candidates of a round share"
         history["score"].attrs["description"] = said
     elif len(by) > 1:
