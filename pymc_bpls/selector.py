@@ -149,7 +149,7 @@ class PseudoLabelSelector(ABC):
         >>> pls = bpls.BPLS(model)
         >>> run = pls.self_train(rounds=1, progressbar=False)
         >>> pls.predict_proba({"x": [0.5, -4.0]}, result=run).sel({"class": 1}).values.round(2)
-        array([0.63, 0.01])
+        array([0.64, 0.05])
         """
         rows = by_container(rows, self._problem.model)
         with working("probabilities", False):
