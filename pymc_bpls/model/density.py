@@ -160,8 +160,8 @@ def make_density(
 ) -> Density:
     """The JAX functions of `model`, with rows sliced where that reproduces the whole table.
 
-    `name` is the target's, `log_lik` and `prior_terms` are from `split_terms`; `marginal` is as in `find_subtables`.
-    With `must_add_up`, Σ_y exp ℓ_j(y) has to be 1 in every row.
+    `name` is the target's, `log_lik` is from `sum_terms`, `prior_terms` are from `split_terms`; `marginal` is as in
+    `find_subtables`. With `must_add_up`, Σ_y exp ℓ_j(y) has to be 1 in every row.
 
     Raises
     ------
@@ -175,7 +175,7 @@ def make_density(
         _check_constants(source, log_lik, source.declared)
     table = table_graph(source, log_lik)
     checks = ParameterChecks(name, table.theta, table.label, table.conditions, classes.values[0], source.n_rows, source.n_rows)
-    start = _start(model, initial)
+    start = unconstrained_start(model, initial)
     tried = TableCheck(source, table, classes, start) if log_lik.ndim else None
     if tried is not None:
         tried.refuse(checks, classes if must_add_up else None)
@@ -256,7 +256,7 @@ def held_constant(outputs: list[Variable], source: Source) -> dict[Variable, Var
     return {leaf: constant(leaf, value) for leaf, value in zip(leaves, evaluate(leaves, source.givens), strict=True)}
 
 
-def _start(model: pm.Model, initial: Any) -> np.ndarray:
+def unconstrained_start(model: pm.Model, initial: Any) -> np.ndarray:
     """The initial point, 0 where a transform has none (ordered values that start equal)."""
     start = np.concatenate([np.ravel(np.asarray(initial[v.name], dtype=float)) for v in model.value_vars])
     return np.where(np.isfinite(start), start, 0.0)
@@ -273,10 +273,8 @@ def _check_constants(source: Source, log_lik: Variable, declared: int) -> None:
         )
 
 
-def split_terms(model: pm.Model, target: Variable, label: Variable) -> tuple[Variable, list[Variable], dict[str, Variable]]:
-    """Row log-likelihood terms that the label reaches, added up, the terms of log π, and those first by name, the target first.
-
-    Where one of them is one number for the whole table, they are added up to one number.
+def split_terms(model: pm.Model, target: Variable, label: Variable) -> tuple[dict[Variable, Variable], list[Variable]]:
+    """Log-likelihood terms that the label reaches, by observed variable, and the terms of log π.
 
     Raises
     ------
@@ -301,21 +299,13 @@ def split_terms(model: pm.Model, target: Variable, label: Variable) -> tuple[Var
         raise ModelError(
             f'The density of "{target.name}" does not contain its labels. Declare them directly: observed=y or pm.Data.'
         )
-    rest = [term for rv, term in terms.items() if rv not in reached]
-    prior_terms = [*prior_terms, *rest]
+    prior_terms = [*prior_terms, *(term for rv, term in terms.items() if rv not in reached)]
     for variable, term in zip(priors, prior_terms, strict=False):
         if label in set(ancestors([term])):
             raise ModelError(
                 f'"{variable.name}" depends on the labels, so they would count twice. Move that term into the likelihood.'
             )
-    together = any(term.ndim == 0 for term in reached.values())
-    in_order = sorted(reached, key=lambda rv: rv is not target)
-    by_name = {rv.name: reached[rv].sum() if together else _per_row(reached[rv]) for rv in in_order}
-    return sum(by_name.values()), prior_terms, by_name
-
-
-def _per_row(term: Variable) -> Variable:
-    return term.sum(axis=tuple(range(1, term.ndim))) if term.ndim > 1 else term
+    return reached, prior_terms
 
 
 def _parameters(model: pm.Model, source: Source) -> Parameters:

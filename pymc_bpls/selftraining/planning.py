@@ -99,4 +99,6 @@ def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, HeldOut | None]:
                 "Test on rows that carry -1 in the model."
             )
         index = problem.table.index[positions] if problem.table.named else None
+    if not len(positions):
+        raise RowError("test= names no row. Give rows and the class of each, or leave it out.")
     return scorer, HeldOut(positions, problem.encode(labels, len(positions), index), names)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from itertools import islice
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +22,7 @@ from pymc_bpls.errors import ModelError
 from pymc_bpls.model.data.labels import Classes
 from pymc_bpls.model.graphs.jaxify import jaxify
 from pymc_bpls.model.graphs.parameter_checks import ParameterChecks
+from pymc_bpls.model.graphs.row_axes import RowAxes
 from pymc_bpls.model.graphs.slicing import PLAIN, RowGraph, Source, one_row_graphs
 
 _CHECKED_ROWS = 24
@@ -111,7 +111,6 @@ class TableCheck:
             on_unused_input="ignore",
         )
         self.start, self.whole = start, whole
-        self.dependent = False
         self.cases: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
         for _ in range(3):
             theta = start + 0.3 * rng.normal(size=len(start))
@@ -125,19 +124,13 @@ class TableCheck:
                 )
             rejected = np.isnan(expected) & ~reduce(np.logical_and, holds, np.ones(len(codes), dtype=bool))
             self.cases.append((theta, classes.values[codes[self.rows]], expected[self.rows], rejected[self.rows]))
-            self.dependent |= self._reaches_others(whole, theta, codes, expected, classes)
+        another = (codes + 1) % len(classes)
+        rows = RowAxes(lambda labels: self._value(theta, labels), classes.values[codes], classes.values[another])
+        self.dependent = rows.axis is None
 
-    def _reaches_others(
-        self, whole: Callable[..., Any], theta: np.ndarray, codes: np.ndarray, expected: np.ndarray, classes: Classes
-    ) -> bool:
-        """Whether another class of the middle row changes the log-likelihood of other rows."""
-        middle = len(codes) // 2
-        codes = codes.copy()
-        codes[middle] = (codes[middle] + 1) % len(classes)
+    def _value(self, theta: np.ndarray, labels: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
-            changed = np.asarray(whole(theta, classes.values[codes])[0])
-        others = np.arange(len(codes)) != middle
-        return not np.allclose(changed[others], expected[others], rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True)
+            return np.asarray(self.whole(theta, labels)[0])
 
     def refuse(self, checks: ParameterChecks, adding_up: Classes | None) -> None:
         """Refuse a model whose rows PyMC rejects wherever they were tried, or whose classes `adding_up` to 1 do not."""
@@ -152,9 +145,9 @@ class TableCheck:
 
     def _refuse_sums(self, checks: ParameterChecks, classes: Classes) -> None:
         for theta, *_ in self.cases:
+            of_class = [np.repeat(value[None], checks.n_rows, axis=0) for value in classes.values]
             with np.errstate(all="ignore"):
-                of_class = [np.repeat(value[None], checks.n_rows, axis=0) for value in classes.values]
-                sums = np.exp(logsumexp([self.whole(theta, labels)[0] for labels in of_class], axis=0))
+                sums = np.exp(logsumexp([self._value(theta, labels) for labels in of_class], axis=0))
             refuse_sums(checks.name, classes, sums)
 
     def passed_by(self, function: _RowFunction, data: tuple[np.ndarray, ...]) -> bool:
