@@ -161,6 +161,16 @@ class Problem:
         """Positions of the rows that are named by position, by a mask or by the user's index, in the user's order."""
         return find_rows(rows, self.table.index if self.table.named else None, self.source.n_rows, name)
 
+    def has_finite_data(self, positions: np.ndarray) -> np.ndarray:
+        """Of which rows (rows,) the data is finite: rows that are held out may hold anything, new ones are checked before."""
+        finite = np.ones(len(positions), dtype=bool)
+        inside = positions < self.source.n_rows
+        for array in self.density.data:
+            if array.dtype.kind == "f":
+                values = array[positions[inside]]
+                finite[inside] &= np.isfinite(values).reshape(len(values), -1).all(axis=1)
+        return finite
+
     def codes(self, labels: np.ndarray) -> np.ndarray:
         """Class codes of labels as results show them; an unknown one is a KeyError."""
         codes = self.classes.find(labels, shown=True)
