@@ -167,8 +167,7 @@ class Problem:
         inside = positions < self.source.n_rows
         for array in self.density.data:
             if array.dtype.kind == "f":
-                values = array[positions[inside]]
-                finite[inside] &= np.isfinite(values).reshape(len(values), -1).all(axis=1)
+                finite[inside] &= np.isfinite(array[positions[inside]]).all(axis=tuple(range(1, array.ndim)))
         return finite
 
     def codes(self, labels: np.ndarray) -> np.ndarray:
