@@ -18,7 +18,7 @@ from pymc_bpls.errors import LabelError, ModelError, RowError
 from pymc_bpls.model.data.index import as_index, check_order, is_one_value
 from pymc_bpls.model.data.labels import KNOWN, UNLABELED, as_labels
 from pymc_bpls.model.data.table import candidate_mask
-from pymc_bpls.model.density import Parameters, held_constant
+from pymc_bpls.model.density import held_constant
 from pymc_bpls.model.graphs.jaxify import jaxify
 from pymc_bpls.model.graphs.slicing import remake
 from pymc_bpls.model.problem import Problem
@@ -52,7 +52,7 @@ class BambiModel:
         constrain = jaxify([theta], remake(outputs, {**held_constant(outputs, problem.source), **parts}))
         dims = {name: tuple(_dims(self.model, name)[axis] for axis in order) for name, order in orders.items()}
         held = problem.density.parameters
-        parameters = Parameters(tuple(self.reported), held.sizes, held.labels, constrain, dims, held.coords)
+        parameters = replace(held, variables=tuple(self.reported), constrain=constrain, dims=dims)
         table = replace(problem.table, codes=np.where(self.labeled, problem.table.codes, UNLABELED))
         return replace(problem, table=table, hidden=self.hidden, density=replace(problem.density, parameters=parameters))
 

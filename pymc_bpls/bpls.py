@@ -245,9 +245,9 @@ class BPLS(PseudoLabelSelector):
         with working("fit", progressbar):
             fit = self._scorer.fit(self._problem.labeled)
             others = self._look_for_modes(other_modes, lambda: fit)
-        mode, parameters = fit.mode, self._problem.density.parameters
+        mode = fit.mode
         evidence = mode.log_integral if self._problem.proper else None
-        return as_fit(mode, parameters.named(mode.theta), parameters.labels, evidence, others)
+        return as_fit(mode, self._problem.density.parameters, evidence, others)
 
     def sample(
         self,

@@ -15,6 +15,8 @@ import jax
 import numpy as np
 import pandas as pd
 import pymc as pm
+import pytensor
+import pytensor.tensor as pt
 import xarray as xr
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
@@ -29,6 +31,7 @@ from pymc_bpls.model.graphs.jaxify import NoJaxVersionError, jaxify
 from pymc_bpls.model.graphs.parameter_checks import ParameterChecks
 from pymc_bpls.model.graphs.row_functions import TableCheck, refuse_sums, verified_row
 from pymc_bpls.model.graphs.slicing import (
+    PLAIN,
     RowGraph,
     Source,
     constant,
@@ -37,17 +40,19 @@ from pymc_bpls.model.graphs.slicing import (
     frontier,
     remake,
     table_graph,
+    unchecked,
 )
 from pymc_bpls.model.graphs.subtables import SubTables, find_subtables
 from pymc_bpls.model.refusals import draws, refuse_random_numbers
 from pymc_bpls.model.structure import Rows, Structure
+from pymc_bpls.model.units import find_units
 
 
 @dataclass(frozen=True)
 class Parameters:
     """The unconstrained vector: where each variable sits in it, and how to read it in the user's own terms.
 
-    `sizes` are those of the value variables in it, in their order.
+    `sizes` are those of the value variables in it, in their order; one of each entry is `units` (q,) in PyMC's numbers.
     """
 
     variables: tuple[str, ...]
@@ -56,9 +61,23 @@ class Parameters:
     constrain: Callable[[Any], tuple[jax.Array, ...]]
     dims: dict[str, tuple[str, ...]]
     coords: dict[str, np.ndarray]
+    units: np.ndarray
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def log_volume(self) -> float:
+        """log of the volume in PyMC's numbers of a cube of one unit."""
+        return float(np.log(self.units).sum())
+
+    def unconstrained(self, theta: np.ndarray) -> np.ndarray:
+        """θ (…, q) in PyMC's own numbers."""
+        return theta * self.units
+
+    def counted(self, unconstrained: np.ndarray) -> np.ndarray:
+        """θ (…, q) of PyMC's own numbers."""
+        return unconstrained / self.units
 
     def named(self, theta: np.ndarray) -> xr.Dataset:
         """θ (q,) as the model's free variables on their own scale, with dims and coords.
@@ -175,7 +194,7 @@ def make_density(
         _check_constants(source, log_lik, source.declared)
     table = table_graph(source, log_lik)
     checks = ParameterChecks(name, table.theta, table.label, table.conditions, classes.values[0], source.n_rows, source.n_rows)
-    start = unconstrained_start(model, initial)
+    start = unconstrained_start(model, initial) / (1.0 if source.units is None else source.units)
     tried = TableCheck(source, table, classes, start) if log_lik.ndim else None
     if tried is not None:
         tried.refuse(checks, classes if must_add_up else None)
@@ -183,13 +202,22 @@ def make_density(
     joint = find_subtables(source, log_lik, classes, start, marginal) if by_row is None else None
     if joint is not None and must_add_up:
         refuse_sums(name, classes, joint.sums_of_one(start))
-    graph, row = by_row or (table, _no_row)
+    graph, function = by_row or (table, None)
     theta, terms = _in_theta(source, prior_terms)
+    if source.units is None:
+        rows = tried.log_lik_by(*by_row) if tried is not None and by_row is not None else None
+        units = find_units(start, source.sizes, rows, _log_prior(theta, terms))
+        source = replace(source, units=units)
+        if (units != 1).any():
+            return make_density(model, name, log_lik, prior_terms, source, classes, initial, marginal, must_add_up=must_add_up)
     names = [v.name for v in (*model.free_RVs, *model.potentials)]
+    parameters = _parameters(model, source)
+    terms = [*terms, pt.constant(parameters.log_volume)]
 
     def make() -> Structure:
         priors = _jaxify_priors(theta, terms, names)
         one_row = replace(graph, leaves=(), data=(), conditions=()) if graph.sliced else None
+        row = _no_row if function is None else function.row
         return Structure(row, priors, classes.values, find_affine_map(graph, start), one_row)
 
     graphs = Graphs([theta, graph.theta, graph.label, *graph.rows], [*terms, graph.log_lik], classes.values)
@@ -207,7 +235,7 @@ def make_density(
         checks=checks,
         data=graph.data if joint is None else joint.data,
         graph=graph,
-        parameters=_parameters(model, source),
+        parameters=parameters,
         start=start,
         joint=joint,
     )
@@ -222,6 +250,13 @@ def _in_theta(source: Source, terms: list[Variable]) -> tuple[Variable, list[Var
     """θ, and terms of log π as functions of it, all else held constant."""
     theta, parts = source.theta()
     return theta, remake(terms, {**held_constant(terms, source), **parts})
+
+
+def _log_prior(theta: Variable, terms: list[Variable]) -> Callable[[np.ndarray], np.ndarray]:
+    """log π (1,) by PyTensor, so that nothing is compiled for it; NaN where PyMC rejects what priors depend on."""
+    free = remake(terms, {theta: (at := theta.type("theta"))}, check=unchecked)
+    function = pytensor.function([at], pt.stack([term.sum() for term in free]), mode=PLAIN, on_unused_input="ignore")
+    return lambda theta: np.asarray(function(theta)).sum(keepdims=True)
 
 
 def _jaxify_priors(theta: Variable, terms: list[Variable], names: list[str]) -> Callable[..., Any]:
@@ -323,8 +358,8 @@ def _parameters(model: pm.Model, source: Source) -> Parameters:
         value = model.rvs_to_values[rv]
         shape = source.values[value][1]
         labels.extend(_entries(rv.name if value.name == rv.name else value.name, shape, shown[rv.name], coords))
-    sizes = tuple(int(np.prod(shape, dtype=int)) for _, shape in source.values.values())
-    return Parameters(tuple(rv.name for rv in free), sizes, tuple(labels), constrain, dims, coords)
+    assert source.units is not None
+    return Parameters(tuple(rv.name for rv in free), source.sizes, tuple(labels), constrain, dims, coords, source.units)
 
 
 def _one_a_level(values: Any) -> np.ndarray:

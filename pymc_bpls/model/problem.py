@@ -86,7 +86,7 @@ class Problem:
 
     @cached_property
     def _own_fingerprint(self) -> str:
-        theta = self.density.start + 0.1
+        theta = self._tried
         prior = np.format_float_scientific(self._log_prior(theta), 8)
         arrays = (self.table.codes, self.table.candidates, theta.round(8), *self.density.data)
         return _digest([prior, *self.density.parameters.labels, *arrays])
@@ -96,7 +96,7 @@ class Problem:
         """Fingerprints of what `fingerprint` is of, each by itself, to say what differs."""
         found: dict[str, str] = {}
         for problem in (self, *self.beside):
-            theta = problem.density.start + 0.1
+            theta = problem._tried
             prior = [
                 np.format_float_scientific(problem._log_prior(theta), 8),
                 *problem.density.parameters.labels,
@@ -107,9 +107,14 @@ class Problem:
                 found[name] = _digest([found.get(name, ""), *arrays])
         return found
 
+    @property
+    def _tried(self) -> np.ndarray:
+        """A point beside the start, in PyMC's own numbers (q,)."""
+        return self.density.start * self.density.parameters.units + 0.1
+
     def _log_prior(self, theta: np.ndarray) -> float:
-        """log π at one θ (q,), by PyTensor, so that nothing is compiled for it."""
-        values = {**self.source.givens, **self.source.at(theta)}
+        """log π at one θ (q,) in PyMC's own numbers, by PyTensor, so that nothing is compiled for it."""
+        values = {**self.source.givens, **self.source.at(self.density.parameters.counted(theta))}
         return float(sum(np.sum(term) for term in evaluate(self.prior_terms, values)))
 
     @property
@@ -309,8 +314,9 @@ def declare(
             must_add_up=len(terms) == 1 and is_probability(rv),
         )
         if density.joint is not None:
-            refuse_numbered_rows(rv, terms, density.joint, start, found)
+            refuse_numbered_rows(rv, terms, density.joint, density.start, found)
     _check_data(model, label, density, rows, table, words_of(table, source))
+    source = replace(source, units=density.parameters.units)
     proper = not any(type(free.owner.op).__name__ in IMPROPER for free in model.free_RVs)
     hidden = int((found.match(observed)[table.candidates[table.candidates < len(observed)]] >= 0).sum())
     pool_terms = _find_pool_terms(model, density, table, source, log_lik, reached, prior_terms)

@@ -290,7 +290,7 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
             )
         with whole_runs():
             self.run_ = self._train(pls, some_unlabeled=not known.all())
-        self._fit_log_p = Predictive(pls.engine).log_probabilities(self._theta, np.arange(len(X)))
+        self._fit_log_p = Predictive(pls.engine).log_probabilities(self._theta(pls), np.arange(len(X)))
         self._fit_trained = read_trained(self.run_, pls.scorer.problem)
         self._describe_run(labels, known)
         return self
@@ -359,9 +359,9 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
             )
         return super().score(X, np.array(labels.tolist()), sample_weight)
 
-    @property
-    def _theta(self) -> np.ndarray:
-        return self._tables.theta
+    def _theta(self, pls: BPLS) -> np.ndarray:
+        """The mode as the model on some table counts it."""
+        return pls.scorer.problem.density.parameters.counted(self._tables.theta)
 
     @property
     def _tables(self) -> RunTables:
@@ -453,7 +453,7 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
                 f"The model has {len(fitted)} parameters in fit and {len(parameters)} with new rows, as where "
                 "each row has its own. Such a model predicts rows of its table only: put them into fit, see transduction_."
             )
-        log_p = Predictive(pls.engine).log_probabilities(self._theta, np.arange(len(self._fit_X)))
+        log_p = Predictive(pls.engine).log_probabilities(self._theta(pls), np.arange(len(self._fit_X)))
         if not np.allclose(log_p, self._fit_log_p, rtol=1e-6, atol=1e-8, equal_nan=True):
             raise ModelError(
                 "New rows change what the model predicts for the training rows, as where build_model standardises X. "

@@ -141,7 +141,7 @@ def _of_run(run: xr.DataTree, problem: Problem) -> Trained:
 def _of_sample(draws: xr.Dataset, rows: xr.Dataset, problem: Problem) -> Trained:
     if draws.attrs.get("table") != problem.fingerprint:
         raise CriterionError("result= is no sample of this table and model. Give it to the BPLS that made it.")
-    theta = draws["theta"].transpose("chain", "draw", "parameter").to_numpy()
+    theta = problem.density.parameters.counted(draws["theta"].transpose("chain", "draw", "parameter").to_numpy())
     D = Labeled(rows["row"].to_numpy(), problem.codes(rows["label"].to_numpy()), rows["weight"].to_numpy())
     return Trained(
         labeled=D,

@@ -33,7 +33,7 @@ _OFF = 1e-5
 
 def verified_row(
     source: Source, log_lik: Variable, table: RowGraph, classes: Classes, check: TableCheck
-) -> tuple[RowGraph, Callable[..., jax.Array]] | None:
+) -> tuple[RowGraph, RowFunction] | None:
     """The first reading of the graph for one row that reproduces the whole table, else the table itself; None where rows depend
     on each other.
     """
@@ -44,17 +44,17 @@ def verified_row(
             graphs = Graphs([graph.theta, graph.label, *graph.rows], [graph.log_lik], classes.values)
             function = ROWS.get(graphs, partial(_row_function, graph, classes))
             if check.passed_by(function, graph.data):
-                return graph, function.row
+                return graph, function
         except ModelError:
             raise
         except (TypeError, ValueError, IndexError):
             continue
     function = _row_function(table, classes, n_rows=source.n_rows)
-    return (table, function.row) if check.passed_by(function, table.data) else None
+    return (table, function) if check.passed_by(function, table.data) else None
 
 
 @dataclass(frozen=True)
-class _RowFunction:
+class RowFunction:
     """ℓ of one row, and of many rows, compiled."""
 
     row: Callable[..., jax.Array]
@@ -67,7 +67,7 @@ class _RowFunction:
         return jax.jit(jax.vmap(one, (None, 0, 0)))
 
 
-def _row_function(graph: RowGraph, classes: Classes, n_rows: int = 0) -> _RowFunction:
+def _row_function(graph: RowGraph, classes: Classes, n_rows: int = 0) -> RowFunction:
     function = jaxify([graph.theta, graph.label, *graph.rows], [graph.log_lik])
     if graph.sliced:
 
@@ -81,7 +81,7 @@ def _row_function(graph: RowGraph, classes: Classes, n_rows: int = 0) -> _RowFun
             labels = jnp.asarray(placeholder).at[position[0]].set(label[0])
             return function(theta, labels)[0][position[0]]
 
-    return _RowFunction(row)
+    return RowFunction(row)
 
 
 def refuse_sums(name: str, classes: Classes, sums: np.ndarray) -> None:
@@ -150,7 +150,14 @@ class TableCheck:
                 sums = np.exp(logsumexp([self._value(theta, labels) for labels in of_class], axis=0))
             refuse_sums(checks.name, classes, sums)
 
-    def passed_by(self, function: _RowFunction, data: tuple[np.ndarray, ...]) -> bool:
+    def log_lik_by(self, graph: RowGraph, function: RowFunction) -> Callable[[np.ndarray], np.ndarray] | None:
+        """From θ to the log-likelihoods of the rows that are compared, with random labels; None where each takes the table."""
+        if not graph.sliced:
+            return None
+        values, labels = tuple(array[self.rows] for array in graph.data), self.cases[0][1]
+        return lambda theta: np.asarray(function.of_rows(theta, labels, values))
+
+    def passed_by(self, function: RowFunction, data: tuple[np.ndarray, ...]) -> bool:
         """Whether values agree but for rounding, which PyTensor's 1 − p has in a small p: eps / p in its logarithm."""
         values = tuple(array[self.rows] for array in data)
         for theta, labels, expected, rejected in self.cases:
