@@ -85,6 +85,7 @@ def test_expectation_propagation_holds_on_a_separated_split(separated):
     assert np.abs(centred(found) - centred(exact)).max() <= 0.1 * np.abs(centred(laplace) - centred(exact)).max()
 
 
+@pytest.mark.filterwarnings("ignore:k-hat of the constant")
 def test_variational_scores_are_better_than_refits_on_a_separated_split(separated):
     pls, laplace, exact = separated
     found = pls.score(approximation="vi")["score"].to_numpy()

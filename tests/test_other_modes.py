@@ -152,6 +152,7 @@ def test_a_climb_into_a_known_mode_ends_early(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:k-hat of the constant")
 def test_a_kinked_posterior_has_no_mode_to_compare_with():
     pls = logistic(lambda: pm.Laplace("b", 0, 0.05, shape=2))
     scores = pls.score(approximation="vi")

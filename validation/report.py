@@ -7,7 +7,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 #: The studies in the order in which they are read; any other follows, by name.
-ORDER = ("paper", "remainder", "simplified", "approximations", "references", "benchmarks", "pool", "choose", "rivals")
+ORDER = ("paper", "remainder", "simplified", "approximations", "levels", "references", "benchmarks", "pool", "choose", "rivals")
 
 
 def names(folder: Path) -> list[str]:

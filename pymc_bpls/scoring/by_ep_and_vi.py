@@ -20,6 +20,7 @@ from pymc_bpls.engine.engine import Engine
 from pymc_bpls.errors import warn
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.montecarlo.bridge import LogRatio
+from pymc_bpls.montecarlo.pareto import GOOD_K
 from pymc_bpls.montecarlo.psis import log_evidence
 from pymc_bpls.rules.ranking import smallest_lead
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion
@@ -27,7 +28,6 @@ from pymc_bpls.scoring.fitted import ModelFit
 from pymc_bpls.scoring.results import Pairs, Values, largest_error
 from pymc_bpls.text.progress import stage
 
-_NO_MEAN_K = 1.0
 _LARGEST_CORRECTION = 0.15
 
 
@@ -115,35 +115,25 @@ def _error_of_fit(approximation: str, fit: ModelFit, k: int, q: Gaussian, pairs:
 def _log_normalizers(
     approximation: str, engine: Engine, labeled: Labeled, fits: dict[int, Gaussian]
 ) -> tuple[dict[int, LogRatio], dict[str, float]]:
-    """log Z_k of each fit, and of what all candidates share: the size of EP's correction, which is that of its error where
-    priors have spikes and heavy tails; where they were sampled, the error and its k-hat.
+    """log Z_k of each fit, and of what all candidates share: the size of EP's correction; where they were sampled, k-hat, and
+    the error where k-hat says that it can be trusted.
     """
     if APPROXIMATIONS[approximation].has_log_z:
         largest = max(abs(q.correction) for q in fits.values())
-        if any(isinstance(q, Gaussian) and q.has_factors_of_coefficients for q in fits.values()):
-            _warn_of_ep_level(largest)
+        if largest > _LARGEST_CORRECTION:
+            warn(
+                f"EP corrects the constant that all scores share by {largest:.2f} nats (more than {_LARGEST_CORRECTION}), so "
+                "that the level of the scores may be wrong by as much. Their order does not depend on it. Use exact() where "
+                "the level matters."
+            )
         return {k: LogRatio(q.log_z, 0.0) for k, q in fits.items()}, {"log_normalizer_correction": largest}
     sampled = {k: log_evidence(engine, labeled, q, k) for k, q in fits.items()}
-    error = float(np.sqrt(sum(ratio.error**2 for ratio, _ in sampled.values())))
-    pareto_k = max(pareto_k for _, pareto_k in sampled.values())
-    if pareto_k > _NO_MEAN_K:
-        warn(
-            f"k-hat of the shared constant in the scores is {pareto_k:.3f} (more than 1): their level may be wrong, "
-            "their order does not depend on it. Use exact() where the level matters."
-        )
-    return {k: ratio for k, (ratio, _) in sampled.items()}, {"log_normalizer_error": error, "pareto_k": pareto_k}
-
-
-def _warn_of_ep_level(correction: float) -> None:
-    """Where priors are not Gaussian, and EP's correction of a constant is not small.
-
-    EP's log Z_k has errors of the second order in what the shapes of its factors add to it. Those of rows' likelihoods are a
-    tenth of the correction at most; under priors with a spike or heavy tails, where a coefficient's posterior has two parts,
-    they were up to 2.6 times it.
-    """
-    if correction > _LARGEST_CORRECTION:
-        warn(
-            f"EP's constant in the scores has a correction of {correction:.2f} nats (more than {_LARGEST_CORRECTION}) under "
-            "priors that are not Gaussian: their level may be wrong by as much, their order does not depend on it. "
-            "Use exact() where the level matters."
-        )
+    log_z, pareto_k = {k: ratio for k, (ratio, _) in sampled.items()}, max(pareto_k for _, pareto_k in sampled.values())
+    if pareto_k <= GOOD_K:
+        error = float(np.sqrt(sum(ratio.error**2 for ratio in log_z.values())))
+        return log_z, {"log_normalizer_error": error, "pareto_k": pareto_k}
+    warn(
+        f"k-hat of the constant that all scores share is {pareto_k:.3f} (more than {GOOD_K}), so that the level of the scores "
+        "may be wrong by an unknown amount. Their order does not depend on it. Use exact() where the level matters."
+    )
+    return log_z, {"pareto_k": pareto_k}

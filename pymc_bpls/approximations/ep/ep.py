@@ -7,8 +7,9 @@ the mean and variance of f under q are those under q with that site replaced by 
     log Z = log ∫ Q(θ) Π exp(ν_j f_j − ½ τ_j f_j²) dθ + Σ_j log ∫ N_j(f) factor_j(f) / exp(ν_j f − ½ τ_j f²) df + correction.
 
 The correction is the leading one of Opper, Paquet and Winther (2013): with ρ_ij the correlation of f_i and f_j under q and
-c_lj the tilted mean of the Hermite polynomial He_l of the standardised f_j, Σ_{i<j} Σ_{l≥3} c_li c_lj ρ_ij^l / l!. The mean and
-the covariance that a fit gives are corrected to the second order (`second_order`); its sites are EP's own.
+c_lj the tilted mean of the Hermite polynomial He_l of the standardised f_j, Σ_{i<j} Σ_{l≥3} c_li c_lj ρ_ij^l / l!. Where ρ
+is ±1, as within a cell, it is an integral to all orders (`parallel`). The mean and the covariance of a fit are corrected
+to the second order (`second_order`); its sites are EP's own.
 
 θ may be replaced by the coordinates of D's rows, in which nothing grows with the number of parameters (`engine.row_space`).
 
@@ -29,6 +30,7 @@ from scipy.linalg import lapack
 
 from pymc_bpls.approximations.anderson import Mixing
 from pymc_bpls.approximations.ep.factors import Factors
+from pymc_bpls.approximations.ep.parallel import add_parallel
 from pymc_bpls.approximations.gaussians.gaussian import Gaussian, Shape, Sites
 from pymc_bpls.approximations.gaussians.second_order import MOST_FACTORS, second_order
 from pymc_bpls.approximations.quadrature.tilted import LogFactors, Marginals, Nodes, TiltedDensities
@@ -238,9 +240,10 @@ def _first(
     kind at a point; else, for a prior so wide that these leave nothing of it, from the prior.
     """
     starts: list[tuple[np.ndarray, np.ndarray, Nodes]] = []
-    if start is not None and start.begin(factors.labeled):
-        starts.append(start.of_more_rows(len(factors.labeled)))
     tau, nu = factors.laplace_sites(point)
+    singles = len(tau) - factors.n  # the more rows, the more coefficients they touch
+    if start is not None and start.begin(factors.labeled) and len(start.tau) - len(start.labeled) == singles:
+        starts.append(start.of_more_rows(len(factors.labeled)))
     starts.append((tau, nu, Nodes.none(len(tau))))
     rows = np.arange(len(tau)) < factors.n
     starts.append((np.where(rows, 0.0, tau), np.where(rows, 0.0, nu), Nodes.none(len(tau))))
@@ -281,8 +284,8 @@ def _step(field: Field[S], old: np.ndarray, new: np.ndarray, damping: float) -> 
         if state is not None and _has_cavities(tau, state):
             return tau, nu, state
     raise ApproximationError(
-        "Expectation propagation finds no Gaussian: without one row's label the density of its predictor is improper. "
-        "Give every coefficient a proper prior."
+        "Expectation propagation finds no Gaussian: without one of its factors no variance is left, as under flat priors and "
+        'those with a spike and heavy tails. Use approximation="vi", or proper priors with lighter tails.'
     )
 
 
@@ -293,12 +296,15 @@ def _fitted(factors: Factors, field: DenseField, found: FixedPoint[State], *, lo
     directions = linear.directions / np.sqrt(state.marginals.variance)[:, None]
     shape = Shape(directions, tilted.hermite_means(state.marginals))
     mean, moved, roots = _to_second_order(shape, state.mean, covariance)
-    value, correction = np.nan, 0.0
+    value, exactly, correction = np.nan, 0.0, 0.0
     if log_z:
-        correction = _correction(shape, covariance) if corrected else 0.0
-        value = _log_z(prior, linear, sites, state, tilted.log_z()) + correction
+        if corrected:
+            parallel = add_parallel(factors, linear.directions, found, shape.c)
+            correction = _correction(shape, covariance) - parallel.pairs
+            exactly = parallel.whole
+        value = _log_z(prior, linear, sites, state, tilted.log_z()) + exactly + correction
     rows = factors.rows if isinstance(factors.rows, ReducedRows) else None
-    return Gaussian(mean, moved, value, steps, sites, replace(shape, roots=roots), rows, correction)
+    return Gaussian(mean, moved, value, steps, sites, replace(shape, roots=roots), rows, correction, factors.untouched)
 
 
 def _to_second_order(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from pymc_bpls.approximations.gaussians.untouched import UntouchedPriors
 from pymc_bpls.approximations.predictions.predictive import Predictive
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.priors.gaussian_priors import GaussianPrior
-from pymc_bpls.engine.rows.affine_rows import Block
+from pymc_bpls.engine.priors.precisions import Precision
+from pymc_bpls.engine.rows.affine_rows import AffineRows, Block
 from pymc_bpls.engine.rows.reduced_rows import Coordinates, ReducedRows
 from pymc_bpls.engine.rows.separable_priors import SeparablePrior
 from pymc_bpls.errors import ApproximationError
@@ -33,6 +35,7 @@ class Factors:
 
     They are functions of coordinates (d,), in which `prior` is the Gaussian rest: those of D's rows where these are fewer than
     parameters and all priors are Gaussian, else θ. `apart` is how far apart nodes may be to see the likelihood, or 0.
+    Coefficients with such a prior that no row touches are not among `singles` but `untouched`.
     """
 
     rows: Coordinates
@@ -41,6 +44,7 @@ class Factors:
     labeled: Labeled
     k: int
     apart: float
+    untouched: UntouchedPriors | None = None
 
     @classmethod
     def of(cls, engine: Engine, labeled: Labeled, k: int) -> Factors:
@@ -65,10 +69,27 @@ class Factors:
             )
         apart = nodes_apart(engine)
         if prior.coordinates.size:
-            return cls(model, prior.quadratic, prior, labeled, k, apart)
+            return cls._with_singles(model, prior, labeled, k, apart)
         rows = engine.coordinates(labeled) or model
         assert rows.gaussian_prior is not None
         return cls(rows, rows.gaussian_prior, None, labeled, k, apart)
+
+    @classmethod
+    def _with_singles(cls, model: AffineRows, prior: SeparablePrior, labeled: Labeled, k: int, apart: float) -> Factors:
+        """With a Gaussian of the same integral in place of every prior that stands alone."""
+        design = model.labeled_block(labeled, k).matrix[:, 0, prior.coordinates]
+        touched = (design != 0).any(axis=0)
+        singles = prior.of(touched) if touched.any() else None
+        if touched.all():
+            return cls(model, prior.quadratic, singles, labeled, k, apart)
+        alone = prior.of(~touched)
+        widths = alone.scales()
+        untouched = UntouchedPriors.of(alone, widths, model.density.parameters.labels)
+        precision = prior.quadratic.precision.copy()
+        precision[alone.coordinates, alone.coordinates] = 1 / widths**2
+        value = prior.quadratic.value + float((untouched.log_integrals - np.log(np.sqrt(2 * np.pi) * widths)).sum())
+        rest = replace(prior.quadratic, value=value, structure=Precision.of_matrix(precision))
+        return cls(model, rest, singles, labeled, k, apart, untouched)
 
     @property
     def n(self) -> int:

@@ -9,11 +9,12 @@ than 2,000 rows have more than a few parameters in common.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pymc_bpls.approximations.ep.ep import FixedPoint, fixed_point
+from pymc_bpls.approximations.ep.parallel import add_parallel
 from pymc_bpls.approximations.gaussians.gaussian import Sites
 from pymc_bpls.approximations.gaussians.sparse_part import SparseField, SparsePart, SparseState
 from pymc_bpls.engine.sparse.rows import SparseBlock, SparseRows
@@ -81,7 +82,11 @@ def settle(
     found = fixed_point(factors, field, rows.model.base, start, names, tolerance)
     c = found.tilted.hermite_means(found.state.marginals)
     q = SparsePart(rows, labeled, found.state.mean, found.state.precision, _log_z(field, found), found.steps, found.sites, c)
-    return q.corrected() if corrected else q
+    if not corrected:
+        return q
+    of_pairs, parallel = q.correction_of_pairs, add_parallel(factors, block.design, found, c)
+    correction = 0.0 if of_pairs is None else of_pairs - parallel.pairs
+    return replace(q, log_z=q.log_z + parallel.whole + correction, correction=correction)
 
 
 def _log_z(field: SparseField, found: FixedPoint[SparseState]) -> float:

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.linalg
 
 from pymc_bpls.approximations.gaussians.second_order import kurtosis_of_pairs
+from pymc_bpls.approximations.gaussians.untouched import UntouchedPriors
 from pymc_bpls.approximations.quadrature.tilted import ORDERS, Marginals, Nodes
 from pymc_bpls.compute.threads import side_by_side
 from pymc_bpls.engine.modes.mode import Mode
@@ -97,7 +98,8 @@ class Gaussian:
     """N(mean, covariance) ≈ p_k, of shapes (q,) and (q, q), or (d,) and (d, d) in the coordinates of `rows`.
 
     `log_z` is EP's log Z_k, or the ELBO, a lower bound of it; NaN where there is none. `steps` were taken to find it; of EP,
-    `sites` are where the next fit may start, `shape` corrects averages over it, and `correction` is what it adds to log Z_k.
+    `sites` are where the next fit may start, `shape` corrects averages over it, and `correction` is what pairs
+    of factors of different functions add to log Z_k. Coefficients that are `untouched` by D have their priors instead.
     """
 
     mean: np.ndarray
@@ -108,6 +110,7 @@ class Gaussian:
     shape: Shape | None = None
     rows: ReducedRows | None = None
     correction: float = 0.0
+    untouched: UntouchedPriors | None = None
 
     @classmethod
     def at_mode(cls, mode: Mode) -> Gaussian:
@@ -115,11 +118,6 @@ class Gaussian:
         factor = (scipy.linalg.cholesky(mode.matrix, lower=True), True)
         covariance = scipy.linalg.cho_solve(factor, np.eye(len(mode.point)))
         return cls(mode.point, covariance, mode.log_integral, mode.steps, rows=mode.rows)
-
-    @property
-    def has_factors_of_coefficients(self) -> bool:
-        """Whether priors of single coefficients, which are not Gaussian, have sites beside those of D's rows."""
-        return self.sites is not None and len(self.sites.tau) > len(self.sites.labeled)
 
     @cached_property
     def in_theta(self) -> Gaussian:
@@ -134,6 +132,9 @@ class Gaussian:
     def theta_draws(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Draws of θ (*shape, q)."""
         points = self.mean + rng.normal(size=(*shape, len(self.mean))) @ self.factor.T
+        if self.untouched is not None:
+            coordinates = self.untouched.coordinates
+            points[..., coordinates] = self.untouched.quantiles(rng.uniform(size=(*shape, len(coordinates))))
         if self.rows is None:
             return points
         space = self.rows.space

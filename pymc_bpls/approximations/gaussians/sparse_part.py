@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -93,7 +93,7 @@ class SparseField:
 class SparsePart:
     """N(mean, S) ≈ p_k of x, S⁻¹ being `precision`; `c` (L, n) is how D's tilted densities differ from Gaussians, or None.
 
-    `correction` is what that adds to `log_z`.
+    `correction` is what pairs of rows of different predictors add to `log_z` by that.
     """
 
     rows: SparseRows
@@ -125,13 +125,11 @@ class SparsePart:
         shift, stretch, tilt = correlated.moments(own)
         return mean + own.sd * shift, own.sd * stretch, tilt
 
-    def corrected(self) -> SparsePart:
-        """With what the tilted densities' shapes add to log Z, pair by pair of rows."""
+    @property
+    def correction_of_pairs(self) -> float | None:
+        """What the tilted densities' shapes add to log Z, pair by pair of rows; None where these are too many."""
         correlated = self._of_labeled
-        if correlated is None:
-            return self
-        correction = correlated.correction()
-        return replace(self, log_z=self.log_z + correction, correction=correction)
+        return None if correlated is None else correlated.correction()
 
     def in_x(self) -> Gaussian:
         """With a matrix over all parameters, and moments to the second order."""

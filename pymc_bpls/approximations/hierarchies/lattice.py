@@ -9,6 +9,9 @@ A point is taken where the integrand is not far below its highest value, and nex
 in a line with it say that it is, by a chord of a log-concave function. What is left out has the share P(χ²_m > 2 · depth)
 under a Gaussian, so that the depth must not shrink as m grows. Dividing by the kept share, with as many points less deep, is no
 nearer for Gaussians and worse for the longer tails of log scales.
+
+Whether points are close enough is seen without further ones: every second of them is a lattice too, whose error is the square
+root of that of the whole, or more. So a lattice of one or two points over a wide range is never taken.
 """
 
 from __future__ import annotations
@@ -26,6 +29,12 @@ _FEWEST_CENTRED = 3
 MOST_POINTS = 1200
 _CLIMBS, _REACH, _NEAR = 6, 2.0, 0.5
 _LEAST_CURVATURE, _STENCIL = 0.05, 0.5
+_TIMES_LAID = 6
+#: Nats by which the highest point may lie above the centre: more than one spacing's rounding of a Gaussian's centre (½ · 0.8²).
+_OFF_CENTRE = 1.0
+#: Where halves differ by this, the whole is off by 0.03 at most: measured on Gaussian, log-gamma, log-Cauchy and
+#: log-half-normal integrands of one to five numbers.
+_UNEVEN = 0.4
 
 #: log of the integrand at a point (m,).
 LogDensity = Callable[[np.ndarray], float]
@@ -86,17 +95,38 @@ def _quadratic(log_density: LogDensity, centre: np.ndarray, axes: np.ndarray) ->
 
 
 def lay(log_density: LogDensity, centre: np.ndarray, axes: np.ndarray) -> Lattice | None:
-    """The lattice around a point; None where the integrand does not vanish within `MOST_POINTS`."""
-    m = len(centre)
-    spacing, depth, centred = _SPACING[m], _DEPTH[m], m >= _FEWEST_CENTRED
-    places = _Places(lambda place: log_density(centre + 0.5 * spacing * axes @ np.array(place, dtype=float)), m, depth)
-    middles = list(product((1, -1), repeat=m)) if centred else []
-    if not (places.spread([(0,) * m]) and places.spread([_sum(places.best, middle) for middle in middles])):
-        return None
-    kept = [place for place, value in places.values.items() if value >= places.highest - depth]
-    points = centre + 0.5 * spacing * np.array(kept, dtype=float).reshape(len(kept), m) @ axes.T
-    log_volume = m * np.log(spacing) + np.linalg.slogdet(axes)[1] - (np.log(2) if centred else 0.0)
-    return Lattice(points, np.array([places.values[place] for place in kept]), float(log_volume))
+    """The lattice around a point; None where the integrand does not vanish, or is not resolved, within `MOST_POINTS`.
+
+    It is laid again around a new maximum where it finds one that is much higher than the centre, and with half the spacing
+    where its halves, each a lattice of its own, do not agree.
+    """
+    for _ in range(_TIMES_LAID):
+        places = _laid(log_density, centre, axes)
+        highest_at = centre + _step(axes) @ places.best
+        if places.highest > places.values[(0,) * len(centre)] + _OFF_CENTRE:
+            centre, axes = climb(log_density, highest_at)
+        elif len(places.values) > MOST_POINTS:
+            return None
+        elif places.unevenness > _UNEVEN:
+            centre, axes = highest_at, 0.5 * axes
+        else:
+            return places.lattice(centre, axes)
+    return None
+
+
+def _laid(log_density: LogDensity, centre: np.ndarray, axes: np.ndarray) -> _Places:
+    """Where the integrand was evaluated around a point, at more than `MOST_POINTS` places if it does not vanish."""
+    m, step = len(centre), _step(axes)
+    places = _Places(lambda place: log_density(centre + step @ np.array(place, dtype=float)), m, _DEPTH[m])
+    middles = list(product((1, -1), repeat=m)) if m >= _FEWEST_CENTRED else []
+    if places.spread([(0,) * m]):
+        places.spread([_sum(places.best, middle) for middle in middles])
+    return places
+
+
+def _step(axes: np.ndarray) -> np.ndarray:
+    """What half the spacing along each axis is (m, m)."""
+    return 0.5 * _SPACING[len(axes)] * axes
 
 
 #: A point by how many halves of the spacing it lies along each axis.
@@ -110,6 +140,30 @@ class _Places:
         self.log_density, self.depth = log_density, depth
         self.steps = [tuple(2 * by * (axis == own) for axis in range(m)) for own in range(m) for by in (1, -1)]
         self.values: dict[Place, float] = {}
+
+    @property
+    def kept(self) -> list[Place]:
+        """Where it is not far below its highest value."""
+        return [place for place, value in self.values.items() if value >= self.highest - self.depth]
+
+    @property
+    def unevenness(self) -> float:
+        """The largest |log| of the ratio of integrals by two halves of the lattice, infinite where one of them has no point.
+
+        Of Z^m every second plane of points along an axis; of D*_m the points of Z^m, and the middles of their cubes.
+        """
+        at, values = np.array(self.kept).reshape(len(self.kept), -1), np.array([self.values[place] for place in self.kept])
+        halves = at[:, :1] % 2 if at.shape[1] >= _FEWEST_CENTRED else at // 2 % 2
+        with np.errstate(divide="ignore"):
+            shares = np.exp(values - self.highest) @ halves / np.exp(values - self.highest).sum()
+            return float(np.abs(np.log(shares) - np.log1p(-shares)).max(initial=0.0))
+
+    def lattice(self, centre: np.ndarray, axes: np.ndarray) -> Lattice:
+        """Its points that are kept, around a point."""
+        m, kept = len(centre), self.kept
+        points = centre + np.array(kept, dtype=float).reshape(len(kept), m) @ _step(axes).T
+        log_volume = m * np.log(_SPACING[m]) + np.linalg.slogdet(axes)[1] - (np.log(2) if m >= _FEWEST_CENTRED else 0.0)
+        return Lattice(points, np.array([self.values[place] for place in kept]), float(log_volume))
 
     @property
     def best(self) -> Place:

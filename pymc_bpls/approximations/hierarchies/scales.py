@@ -65,11 +65,15 @@ def fit(
         return lambda u: log_z(coordinates.psi(u)) + coordinates.log_jacobian(u)
 
     with (
+        np.errstate(over="ignore", invalid="ignore"),  # at scales that the search for the lattice's place runs to
         stage("expectation propagation given values of scales") as fits.tell,
         for_matrices_of(min(len(labeled), len(engine.hierarchy.inner))),
     ):
         centre, axes = lattice.climb(log_density(fits.roughly), coordinates.of_psi(first[engine.hierarchy.outer]))
-        laid = lattice.lay(log_density(lambda psi: fits.at(psi, tolerance).log_z), centre, axes)
+        try:
+            laid = lattice.lay(log_density(lambda psi: fits.at(psi, tolerance).log_z), centre, axes)
+        except ApproximationError as error:
+            raise ApproximationError(_fails_within_reach(labels, error)) from error
     if laid is None:
         raise ApproximationError(_too_many_points(labels))
     total, psi = float(logsumexp(laid.log_values)), np.stack([coordinates.psi(u) for u in laid.points])
@@ -77,11 +81,21 @@ def fit(
     return Mixture(engine.hierarchy, psi, laid.log_values - total, parts, total + laid.log_volume)
 
 
+def _which(labels: list[str]) -> str:
+    return f'"{labels[0]}"' if len(labels) == 1 else f'the {len(labels)} parameters "{labels[0]}" to "{labels[-1]}" together'
+
+
 def _too_many_points(labels: list[str]) -> str:
-    which = f'"{labels[0]}"' if len(labels) == 1 else f'the {len(labels)} parameters "{labels[0]}" to "{labels[-1]}" together'
     return (
-        f'approximation="ep" integrates over {which} at {lattice.MOST_POINTS:,} points at most, and labels and priors leave a '
-        'wider range than these cover. Use approximation="vi", tighter priors, or fewer scales.'
+        f'approximation="ep" integrates over {_which(labels)} at {lattice.MOST_POINTS:,} points at most, and labels and priors '
+        'leave a wider range than these cover. Use approximation="vi", tighter priors, or fewer scales.'
+    )
+
+
+def _fails_within_reach(labels: list[str], error: ApproximationError) -> str:
+    return (
+        f'approximation="ep" integrates over {_which(labels)}, and fails at values that labels and priors leave open '
+        f'({str(error).rstrip(".")}). Use approximation="vi", or tighter priors of these parameters.'
     )
 
 
@@ -117,6 +131,8 @@ class _Fits:
             return fitted
         near = self._nearest(psi)
         q = self._settled(psi, None if near is None else near.sites, tolerance)
+        if np.isnan(q.log_z):
+            raise ApproximationError(f"numbers leave double precision where these are {', '.join(f'{at:.3g}' for at in psi)}")
         if fitted is None:
             self.places.append(psi)
             self.tell(1)
@@ -124,6 +140,15 @@ class _Fits:
         return q
 
     def _settled(self, psi: np.ndarray, sites: Sites | None, tolerance: float) -> Part:
+        """From sites of a ψ that is near, or from none where these lead nowhere."""
+        try:
+            return self._settled_from(psi, sites, tolerance)
+        except ApproximationError:
+            if sites is None:
+                raise
+            return self._settled_from(psi, None, tolerance)
+
+    def _settled_from(self, psi: np.ndarray, sites: Sites | None, tolerance: float) -> Part:
         sparse, corrected = self._sparse_rows(psi), tolerance < _ROUGHLY
         if sparse is not None:
             return sparse_ep.settle(sparse, self.labeled, self.k, sites, self.names, tolerance, self.apart, corrected=corrected)
@@ -146,7 +171,7 @@ class _Fits:
             )
         try:
             return ReducedRows.spanned_by(given, self.labeled)
-        except np.linalg.LinAlgError as error:
+        except ValueError as error:  # no positive definite matrix, or no finite one
             raise ApproximationError(
                 f'approximation="ep" needs proper priors of what a hierarchy scales ({error}). Use approximation="vi".'
             ) from error

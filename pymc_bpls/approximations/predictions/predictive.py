@@ -155,14 +155,14 @@ class Predictive:
         return Averages(averages.log_means[:, place, codes])
 
     @cached_property
-    def of_hierarchy(self) -> Predictive:
+    def _of_hierarchy(self) -> Predictive:
         """The predictions of rows with one predictor, where this is linear once a few parameters are fixed."""
         assert self.engine.hierarchy is not None
         return Predictive(replace(self.engine, density=self.engine.hierarchy.density))
 
     def _mixed(self, q: Mixture, average: Callable[[Predictive, Any], Averages]) -> Averages:
         """Averages over a mixture, from those over its parts."""
-        return Averages(q.average([average(self.of_hierarchy, part).log_means[0] for part in q.parts])[None])
+        return Averages(q.average([average(self._of_hierarchy, part).log_means[0] for part in q.parts])[None])
 
     def _over_draws(
         self,
@@ -227,9 +227,16 @@ class Predictive:
                 block, (mean, sd, tilt) = self._without_design(positions[rows], own_codes), (part[rows] for part in known)
             else:
                 block, mean, sd, tilt = self._marginals(q, positions[rows], own_codes)
-            if by_table:
-                return self._by_table(block, mean, sd).shaped(tilt)
-            averages = self._at_nodes(block, mean, sd, self.refinement, each=each, of=of).shaped(tilt)
+
+            def moved(some: np.ndarray, by: np.ndarray) -> np.ndarray:
+                own, centre = block.take(some), mean[some] + by
+                if by_table:
+                    return self._by_table(own, centre, sd[some]).shaped(tilt[some])
+                return self._at_nodes(own, centre, sd[some], self.refinement, each=each, of=of).shaped(tilt[some])
+
+            averages = moved(np.arange(len(rows)), np.zeros(len(rows)))
+            if isinstance(q, Gaussian) and q.untouched is not None:
+                averages = q.untouched.average(block.matrix[:, 0, :], moved, averages)
             return averages if codes is None or not each else averages[np.arange(len(rows)), own_codes]
 
         with for_matrices_of(len(q.mean)):
@@ -238,11 +245,16 @@ class Predictive:
     def _marginals(
         self, q: Gaussian, positions: np.ndarray, codes: np.ndarray
     ) -> tuple[Block, np.ndarray, np.ndarray, np.ndarray]:
-        """Rows, mean and sd (rows,) of their predictors under q, and the coefficients (rows, L) of their shape."""
+        """Rows, mean and sd (rows,) of their predictors under q, without coefficients that D does not touch, and the
+        coefficients (rows, L) of their shape.
+        """
         model = q.rows or self.by_one_predictor
         assert model is not None
         block = model.block(positions, codes, np.ones(len(positions)))
         A = block.matrix[:, 0, :]
+        if q.untouched is not None:
+            A = A.copy()
+            A[:, q.untouched.coordinates] = 0.0
         spread = A @ q.covariance
         own = 0.0 if block.residual is None else block.residual[:, 0, 0] ** 2
         mean, sd = A @ q.mean + block.offset[:, 0], np.sqrt((spread * A).sum(axis=1) + own)

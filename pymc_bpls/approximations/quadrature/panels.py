@@ -15,6 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial.legendre import leggauss, legvander
 
+from pymc_bpls.errors import ApproximationError
+
 _NODES, _LAST = 20, 3
 _SD_A_PANEL, _PANELS_A_SIDE = 3.0, 3
 _GROWTH = 4.0
@@ -92,6 +94,11 @@ def resolve(
     """Nodes for rows (n,) with f ~ N(mean, sd²), whose integrands change around `origin` over some `scale`.
 
     Panels are halved for p(f) φ(z)^gaussian.
+
+    Raises
+    ------
+    ApproximationError
+        A range is so wide that numbers leave double precision.
     """
 
     def evaluated(panels: _Panels) -> _Evaluated:
@@ -121,7 +128,13 @@ def resolve(
 def _first(mean: np.ndarray, sd: np.ndarray, origin: np.ndarray, scale: np.ndarray) -> _Panels:
     """Of each row: ±9 sd, cut every three sd, and at the origin and beside it."""
     by_sd = np.arange(-_PANELS_A_SIDE, _PANELS_A_SIDE + 1) * _SD_A_PANEL
-    reach = (np.abs(origin - mean) + by_sd[-1] * sd) / scale
+    with np.errstate(over="ignore", invalid="ignore"):
+        reach = (np.abs(origin - mean) + by_sd[-1] * sd) / scale
+    if not np.isfinite(reach).all():
+        raise ApproximationError(
+            f"The standard deviation of a predictor is up to {sd.max():.3g}, where numbers leave double precision. "
+            "Use priors that reach less far."
+        )
     count = max(1, int(np.ceil(np.log(max(float(reach.max(initial=1.0)), _GROWTH)) / np.log(_GROWTH))) + 1)
     beside = np.concatenate([[0.0], _GROWTH ** np.arange(count)])
     steps = np.concatenate([-beside[:0:-1], beside])
@@ -148,6 +161,19 @@ def _evaluate(log_integrand: LogIntegrand, panels: _Panels, mean: np.ndarray, sd
         coefficients = np.abs(np.einsum("pgk,gl->plk", p, last)).sum(axis=1)
         scale, share = highest + np.log(half), np.maximum(_RESOLVED, _ROUNDING * np.abs(highest))
         return _Evaluated(panels, values, scale + np.log(size), scale + np.log(coefficients / share))
+
+
+def below_nodes(shares: np.ndarray) -> np.ndarray:
+    """Of each node (G,) of one row how much of an integral lies below it, from the nodes' `shares` (G,).
+
+    Within a panel by the antiderivative of its Legendre series, ∫ P_l = (P_{l+1} − P_{l−1})/(2l + 1).
+    """
+    by_panel = shares.reshape(-1, _NODES)
+    degrees = legvander(_rule()[0], _NODES)
+    before = np.hstack([-np.ones((_NODES, 1)), degrees[:, :-2]])
+    within = by_panel @ degrees[:, :-1] @ (0.5 * (degrees[:, 1:] - before)).T
+    starts = np.cumsum(by_panel.sum(axis=1)) - by_panel.sum(axis=1)
+    return np.asarray((starts[:, None] + within).ravel())
 
 
 @cache
