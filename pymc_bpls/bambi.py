@@ -15,10 +15,10 @@ from pytensor.graph.traversal import ancestors
 from pytensor.sparse import SparseTensorType
 
 from pymc_bpls.errors import LabelError, ModelError, RowError
-from pymc_bpls.model.data.index import as_index, is_one_value
-from pymc_bpls.model.data.labels import KNOWN
+from pymc_bpls.model.data.index import as_index, check_order, is_one_value
+from pymc_bpls.model.data.labels import KNOWN, UNLABELED, as_labels
 from pymc_bpls.model.data.table import candidate_mask
-from pymc_bpls.model.density import Parameters, held_constant
+from pymc_bpls.model.density import held_constant
 from pymc_bpls.model.graphs.jaxify import jaxify
 from pymc_bpls.model.graphs.slicing import remake
 from pymc_bpls.model.problem import Problem
@@ -30,7 +30,8 @@ _ROWS, _GROUPS = "__obs__", "__factor_dim"  # ends of the names of Bambi's dims
 class BambiModel:
     """What `declare` takes of a Bambi model, and `reported`, its parameters as they are in Bambi's posterior.
 
-    `classes` are the response's levels by class code, or None where they are 0 and 1.
+    `classes` are the response's levels by class code, or None where they are 0 and 1. `unlabeled` are the candidates, `labeled`
+    the rows whose label was given and counts, `hidden` how many candidates have one.
     """
 
     model: pm.Model
@@ -38,10 +39,12 @@ class BambiModel:
     classes: np.ndarray | None
     index: pd.Index
     unlabeled: np.ndarray
+    labeled: np.ndarray
+    hidden: int
     reported: dict[str, Variable]
 
     def restate(self, problem: Problem) -> Problem:
-        """The problem, with results in Bambi's parameters instead of those of its PyMC model."""
+        """The problem, with the labels that were given, and results in Bambi's parameters instead of its PyMC model's."""
         theta, parts = problem.source.theta()
         orders = {name: _order(self.model, name) for name in self.reported}
         ordered = [pt.transpose(variable, orders[name]) for name, variable in self.reported.items()]
@@ -49,8 +52,9 @@ class BambiModel:
         constrain = jaxify([theta], remake(outputs, {**held_constant(outputs, problem.source), **parts}))
         dims = {name: tuple(_dims(self.model, name)[axis] for axis in order) for name, order in orders.items()}
         held = problem.density.parameters
-        parameters = Parameters(tuple(self.reported), held.sizes, held.labels, constrain, dims, held.coords)
-        return replace(problem, density=replace(problem.density, parameters=parameters))
+        parameters = replace(held, variables=tuple(self.reported), constrain=constrain, dims=dims)
+        table = replace(problem.table, codes=np.where(self.labeled, problem.table.codes, UNLABELED))
+        return replace(problem, table=table, hidden=self.hidden, density=replace(problem.density, parameters=parameters))
 
 
 def is_bambi(model: Any) -> bool:
@@ -59,14 +63,17 @@ def is_bambi(model: Any) -> bool:
     return bambi is not None and isinstance(model, bambi.Model)
 
 
-def from_bambi(model: Any, unlabeled: Any, classes: Any = None, index: Any = None) -> BambiModel:
+def from_bambi(model: Any, observed: Any, unlabeled: Any = UNLABELED, classes: Any = None, index: Any = None) -> BambiModel:
     """Build a `bambi.Model` where it is not built, and read what `BPLS` needs.
 
     Parameters
     ----------
     model : bambi.Model
-    unlabeled : mask of bool, positions, or names of the index
-        Which rows are candidates; Bambi wants a valid label in each row, which is not used there.
+    observed : array_like, shape (rows,)
+        The labels as in the frame, with None, NaN, `pd.NA`, a mask or −1 where there is none. Bambi wants a valid label in each
+        row: what its frame holds there is a stand-in, and never used.
+    unlabeled : mask of bool, positions, or names of the index, optional
+        Which rows are candidates, by default all without a label. Others without one are held out.
     classes, index : array_like, optional
         The user's own classes, and index of the rows where it is not the frame's.
 
@@ -79,7 +86,7 @@ def from_bambi(model: Any, unlabeled: Any, classes: Any = None, index: Any = Non
     ModelError
         Bambi cannot build the model or holds it sparse, or its family is no classifier.
     LabelError
-        `unlabeled` is a label.
+        `observed` is not given, or holds another label than the frame.
     RowError
         Bambi dropped rows of the data frame, or `unlabeled` does not fit its rows.
 
@@ -87,11 +94,11 @@ def from_bambi(model: Any, unlabeled: Any, classes: Any = None, index: Any = Non
     --------
     >>> import bambi, numpy as np, pandas as pd
     >>> rng = np.random.default_rng(0)
-    >>> frame = pd.DataFrame({"x": rng.normal(size=20), "mail": pd.Categorical(["ham", "spam"] * 10)})
-    >>> model = bambi.Model("mail['spam'] ~ x", frame, family="bernoulli")
-    >>> read = from_bambi(model, unlabeled=np.arange(20) >= 8)
-    >>> read.target, read.classes.tolist(), list(read.reported)
-    ('mail', ['ham', 'spam'], ['Intercept', 'x'])
+    >>> frame = pd.DataFrame({"x": rng.normal(size=20), "mail": ["ham", "spam"] * 4 + [None] * 12})
+    >>> model = bambi.Model("mail['spam'] ~ x", frame.fillna({"mail": "ham"}), family="bernoulli")
+    >>> read = from_bambi(model, observed=frame["mail"])
+    >>> read.target, read.classes.tolist(), list(read.reported), int(read.unlabeled.sum())
+    ('mail', ['ham', 'spam'], ['Intercept', 'x'], 12)
     """
     built, response = _build(model), _response(model)
     name, n = response.alias or response.name, len(response.data)
@@ -106,19 +113,52 @@ def from_bambi(model: Any, unlabeled: Any, classes: Any = None, index: Any = Non
             f'"{name}" takes its group effects from a sparse matrix, which cannot be taken row by row. '
             'Set bambi.config["SPARSE_DOT"] = False, then model.build().'
         )
-    if is_one_value(unlabeled):
-        raise LabelError(
-            f'Bambi wants a valid label in each row, so that no row of "{name}" can be marked with {unlabeled}. '
-            "Give unlabeled rows any of its classes, and say which they are with unlabeled=mask."
-        )
     if n != len(model.data):
-        raise RowError(
-            f'"{name}" has {n} rows and its data frame {len(model.data)}, since Bambi drops incomplete rows (dropna=True). '
-            "Drop or impute them before giving the frame to Bambi."
-        )
+        raise RowError(_dropped(name, n, model.data, response.name))
+    known = _given(observed, name, response, model.data, unlabeled if is_one_value(unlabeled) else UNLABELED)
     names = model.data.index if index is None else as_index(index, "index=")
-    mask, _ = candidate_mask(unlabeled, np.empty(n), 0, names)
-    return BambiModel(built, name, _classes(response, model.data), names, mask, _reported(model))
+    if is_one_value(unlabeled):
+        mask = ~known
+    else:
+        mask, _ = candidate_mask(unlabeled, np.empty(n), 0, names)
+    labeled, hidden = known & ~mask, int((known & mask).sum())
+    return BambiModel(built, name, _classes(response, model.data), names, mask, labeled, hidden, _reported(model))
+
+
+def _dropped(name: str, n: int, data: pd.DataFrame, response: str) -> str:
+    what = f'"{name}" has {n} rows and its data frame {len(data)}, since Bambi drops incomplete rows (dropna=True). '
+    if response in data and data[response].isna().any():
+        return f'{what}Fill missing labels, as frame.fillna({{"{response}": ...}}), and give the labels in observed=.'
+    return f"{what}Drop or impute them before giving the frame to Bambi."
+
+
+def _given(observed: Any, name: str, response: Any, data: pd.DataFrame, mark: Any) -> np.ndarray:
+    """Which rows (rows,) have a label in `observed`, which has to be the frame's; `mark` is none, unless the frame has it.
+
+    Raises
+    ------
+    LabelError
+    """
+    held = data[response.name].tolist() if response.name in data else np.asarray(response.data).reshape(len(data), -1)[:, 0]
+    if observed is None:
+        raise LabelError(
+            f'Bambi holds a label in each of the {len(data)} rows of "{name}", and cannot say which were made up. '
+            "Give the labels in observed=, with None, NaN or -1 where there is none."
+        )
+    check_order(observed, data.index, "observed=")
+    labels = as_labels(observed)
+    if labels is None or len(labels) != len(data):
+        raise LabelError(f'"{name}" has {len(data)} rows and observed= the shape {np.shape(observed)}. Give one label a row.')
+    marks = (None,) if mark in held else (None, mark)
+    known = np.array([label not in marks for label in labels], dtype=bool)
+    strange = [row for row in np.flatnonzero(known).tolist() if labels[row] != held[row]]
+    if strange:
+        row = strange[0]
+        raise LabelError(
+            f'observed= holds other labels than the frame of "{name}" in {len(strange)} rows, the first is '
+            f"{labels[row]} for {held[row]} in row {data.index[row]}. Give Bambi the same labels, filled where missing."
+        )
+    return known
 
 
 def _build(model: Any) -> pm.Model:

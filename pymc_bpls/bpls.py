@@ -21,7 +21,7 @@ from pymc_bpls.compute.executors import Executor
 from pymc_bpls.compute.work import working
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.laplace_fit import LaplaceFit, as_fit
-from pymc_bpls.errors import CriterionError, ModelError, warn
+from pymc_bpls.errors import CriterionError, LabelError, ModelError, warn
 from pymc_bpls.lazy.containers import is_lazy
 from pymc_bpls.lazy.pool import LazyPool
 from pymc_bpls.lazy.sums import PoolSums
@@ -55,8 +55,7 @@ class BPLS(PseudoLabelSelector):
     Parameters
     ----------
     model : pymc.Model or bambi.Model, optional
-        The model on the context stack by default; or a `bambi.Model`, whose unlabeled rows are marked with `unlabeled=mask`,
-        since Bambi wants a valid label everywhere.
+        The model on the context stack by default; or a `bambi.Model`, whose labels are given in `observed=`.
     target : str or variable, optional
         The observed variable that holds the labels, needed where there are several; the others stay part of the density.
     pool : mapping of str to array_like, DataFrame, or a lazy pool, optional
@@ -70,6 +69,9 @@ class BPLS(PseudoLabelSelector):
     unlabeled : int, mask of bool, positions, or names of the index, default −1
         The label that marks a candidate, or which rows are candidates, whatever their labels. Rows neither labeled nor
         candidates are held out. Whole numbers are positions, a pandas Index always is names.
+    observed : array_like, optional
+        The labels beside a `bambi.Model`, as its frame has them, with None, NaN or −1 where there is none: Bambi wants a valid
+        label in every row, and cannot say which are stand-ins. Rows without a label that are no candidates are held out.
     classes : array_like, optional
         What the class codes stand for; for a distribution whose classes are unknown, the values of its labels.
     index : pandas.Index or array_like, optional
@@ -124,6 +126,7 @@ class BPLS(PseudoLabelSelector):
         target: Any = None,
         pool: Mapping[str, Any] | pd.DataFrame | None = None,
         unlabeled: Any = -1,
+        observed: Any = None,
         classes: Any = None,
         index: Any = None,
         predictor: str | Callable[[np.ndarray], Any] = "auto",
@@ -132,9 +135,11 @@ class BPLS(PseudoLabelSelector):
         check_predictor(predictor)
         variant = model if isinstance(model, Variant) else None
         model = model if variant is None else variant.model
-        bambi = from_bambi(model, unlabeled, classes, index) if is_bambi(model) else None
+        bambi = from_bambi(model, observed, unlabeled, classes, index) if is_bambi(model) else None
+        if bambi is None and observed is not None:
+            raise LabelError("observed= goes with a bambi.Model. Declare labels in the PyMC model, -1 where there is none.")
         if bambi is not None:
-            model, unlabeled = bambi.model, bambi.unlabeled
+            model = bambi.model
             target = bambi.target if target is None else target
             classes = bambi.classes if classes is None else classes
             index = bambi.index
@@ -145,7 +150,7 @@ class BPLS(PseudoLabelSelector):
             model,
             target=target,
             pool=None if is_lazy(rows) else rows,
-            unlabeled=unlabeled,
+            unlabeled=unlabeled if bambi is None else bambi.unlabeled,
             classes=classes,
             index=index,
             initvals=initvals,
@@ -240,9 +245,9 @@ class BPLS(PseudoLabelSelector):
         with working("fit", progressbar):
             fit = self._scorer.fit(self._problem.labeled)
             others = self._look_for_modes(other_modes, lambda: fit)
-        mode, parameters = fit.mode, self._problem.density.parameters
+        mode = fit.mode
         evidence = mode.log_integral if self._problem.proper else None
-        return as_fit(mode, parameters.named(mode.theta), parameters.labels, evidence, others)
+        return as_fit(mode, self._problem.density.parameters, evidence, others)
 
     def sample(
         self,
@@ -329,8 +334,9 @@ class BPLS(PseudoLabelSelector):
     def information(self, *, executor: Executor | None = None, progressbar: bool = True) -> Information:
         """Whether the candidates, without their labels, can tell this model anything, and how much.
 
-        A model of y given x learns nothing from them, whatever is trained on pseudo-labels. A class-conditional model, whose
-        labels reach other observed variables, does.
+        A model that describes y given x only learns nothing from them, whatever is trained on pseudo-labels. A model whose
+        labels reach other observed variables (class-conditional) does. Where unlabeled rows enter another term of the model as
+        declared, the verdict names it.
 
         Parameters
         ----------
@@ -415,13 +421,13 @@ class BPLS(PseudoLabelSelector):
         Returns
         -------
         xarray.Dataset
-            Over `candidate`, with the user's index: `pseudo_label` and `confidence`, the class with the largest probability
-            averaged over the posterior's approximation (EP, else Laplace); `p_value`; `accepted`; `covered`, whether labeled
-            rows look like it; `bald`, what its label would tell of the parameters [2]_, by which `rank` orders the rows that
-            are left, 1 first. attrs: `verdict` and `guarantee` in sentences, `calibration` (confidence beside accuracy of
-            labeled rows) with `calibration_rows`, `calibration_confidence` and `calibration_right`, `n_calibration`, and
-            `not_covered`, the share of candidates that labeled rows do not cover. There is a warning where these are more
-            than chance admits, as rows of a class that no label has [3]_: they are never accepted.
+            Over `candidate`, with the user's index: `pseudo_label` and `confidence`, the class with the largest probability as
+            the `predictor` of `BPLS` gives it; `p_value`; `accepted`; `covered`, whether labeled rows look like it; `bald`,
+            what its label would tell of the parameters [2]_, by which `rank` orders the rows that are left, 1 first. attrs:
+            `verdict` and `guarantee` in sentences, `calibration` (confidence beside accuracy of labeled rows) with
+            `calibration_rows`, `calibration_confidence` and `calibration_right`, `n_calibration`, and `not_covered`, the share
+            of candidates that labeled rows do not cover. There is a warning where these are more than chance admits, as rows of
+            a class that no label has [3]_: they are never accepted.
 
         Raises
         ------

@@ -45,7 +45,8 @@ class ModelSet(PseudoLabelSelector):
         The name of the member that predicts, or "best": the one with the largest marginal likelihood of D by Laplace's method,
         which is its log score of the labeled rows one after the other, each predicted from those before it.
     **declared
-        As in `BPLS`, for all members that are no `BPLS` yet: `target`, `pool`, `unlabeled`, `classes`, `index`, `initvals`.
+        As in `BPLS`, for all members that are no `BPLS` yet: `target`, `pool`, `unlabeled`, `observed`, `classes`, `index`,
+        `initvals`.
 
     Attributes
     ----------

@@ -149,7 +149,7 @@ class PseudoLabelSelector(ABC):
         >>> pls = bpls.BPLS(model)
         >>> run = pls.self_train(rounds=1, progressbar=False)
         >>> pls.predict_proba({"x": [0.5, -4.0]}, result=run).sel({"class": 1}).values.round(2)
-        array([0.63, 0.01])
+        array([0.64, 0.05])
         """
         rows = by_container(rows, self._problem.model)
         with working("probabilities", False):
@@ -220,7 +220,8 @@ class PseudoLabelSelector(ABC):
         criterion : str, Criterion or FitCriterion, default "ppp"
             "ppp", "ibpls", "ubpls", "marginal_likelihood", "reference", "likelihood", "probability", "variance",
             "predictive", "entropy", "bald" or "random" (see the guide's table), or a criterion of one's own. "ppp[ep]",
-            "ppp[vi]", "ppp[laplace]" and "ppp[mle]" name the approximation or expansion, too.
+            "ppp[vi]", "ppp[laplace]" and "ppp[mle]" name the approximation or expansion, too. "probability" is at the mode,
+            whatever the `predictor` of `BPLS` is.
         approximation : {"auto", "laplace", "ep", "vi"}, default "auto"
             Laplace's method with a refit of every candidate, or one Gaussian fit that scores the whole pool ("ppp",
             "marginal_likelihood" and "predictive"): expectation propagation (rows with one linear predictor, Gaussian priors

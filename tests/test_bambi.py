@@ -51,6 +51,12 @@ def _frame():
 
 FRAME = _frame()
 
+
+def given(column, mask=MASK):
+    """A column of the frame whose labels are missing in the rows of a mask."""
+    return FRAME[column].astype(object).where(~mask, None)
+
+
 #: formula, family, options, names of the mode's variables
 KINDS = {
     "numbers": ("number ~ x + z", "bernoulli", {}, {"Intercept", "x", "z"}),
@@ -71,7 +77,8 @@ KINDS = {
 def _declared(kind):
     formula, family, options, names = KINDS[kind]
     model = bmb.Model(formula, FRAME, family=family, **options)
-    return model, bpls.BPLS(model, unlabeled=MASK), names
+    column = formula.split(" ")[0].removesuffix("['ham']")
+    return model, bpls.BPLS(model, observed=given(column)), names
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -99,7 +106,7 @@ def test_the_mode_is_in_bambis_parameters_and_bambi_predicts_the_same_from_it(de
     mode = pls.fit().mode
     assert set(mode.data_vars) == names
     expected = bambis_probabilities(model, mode.expand_dims(chain=[0], draw=[0]))[0, 0]
-    np.testing.assert_allclose(pls.predict_proba(), expected, atol=1e-12)
+    np.testing.assert_allclose(pls.predict_proba(by="mode"), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +125,7 @@ def test_the_mode_is_in_bambis_parameters_and_bambi_predicts_the_same_from_it(de
 )
 def test_classes_are_the_values_in_the_data_frame(formula, family, classes):
     model = bmb.Model(formula, FRAME, family=family)
-    read = from_bambi(model, MASK)
+    read = from_bambi(model, given(formula.split(" ")[0].removesuffix("['spam']")))
     assert (read.classes if classes is None else read.classes.tolist()) == classes
     codes = np.asarray(read.model.rvs_to_values[read.model[read.target]].eval()).astype(int)
     names = np.arange(2) if classes is None else read.classes
@@ -126,12 +133,12 @@ def test_classes_are_the_values_in_the_data_frame(formula, family, classes):
 
 
 def test_positions_are_those_of_the_mask():
-    read = from_bambi(bmb.Model("number ~ x", FRAME, family="bernoulli"), np.flatnonzero(MASK))
-    assert read.unlabeled.tolist() == MASK.tolist()
+    read = from_bambi(bmb.Model("number ~ x", FRAME, family="bernoulli"), FRAME.number, np.flatnonzero(MASK))
+    assert read.unlabeled.tolist() == MASK.tolist() and read.labeled.tolist() == (~MASK).tolist()
 
 
 def test_one_level_against_the_rest():
-    read = from_bambi(bmb.Model("kind['beta'] ~ x", FRAME, family="bernoulli"), MASK)
+    read = from_bambi(bmb.Model("kind['beta'] ~ x", FRAME, family="bernoulli"), given("kind"))
     assert read.classes.tolist() == ["not beta", "beta"]
 
 
@@ -175,39 +182,111 @@ def test_a_run_has_bambis_parameters_and_the_frames_index(numbers):
 
 def test_the_users_classes_and_index_win():
     model = bmb.Model("number ~ x", FRAME, family="bernoulli")
-    pls = bpls.BPLS(model, unlabeled=MASK, classes=["ill", "well"], index=np.arange(N) + 7)
+    pls = bpls.BPLS(model, observed=given("number"), classes=["ill", "well"], index=np.arange(N) + 7)
     probabilities = pls.predict_proba([2])
     assert probabilities["class"].to_numpy().tolist() == ["ill", "well"]
     assert probabilities["index"].to_numpy().tolist() == [9]
 
 
 @pytest.mark.parametrize(
-    ("formula", "family", "unlabeled", "words"),
+    ("formula", "family", "column", "words"),
     [
-        ("x ~ z", "gaussian", MASK, '"x" has the family "gaussian".* Use family="bernoulli"'),
-        ("number ~ z", "poisson", MASK, '"number" has the family "poisson".* Use family="bernoulli"'),
-        ("p(number, three) ~ x", "binomial", MASK, "counts up to 3 trials.* one row a trial"),
-        ("number ~ x", "bernoulli", -1, 'no row of "number" can be marked with -1.* unlabeled=mask'),
-        ("number ~ x", "bernoulli", MASK[:5], "a mask of 5 rows and the table has 60"),
+        ("x ~ z", "gaussian", "x", '"x" has the family "gaussian".* Use family="bernoulli"'),
+        ("number ~ z", "poisson", "number", '"number" has the family "poisson".* Use family="bernoulli"'),
+        ("p(number, three) ~ x", "binomial", "number", "counts up to 3 trials.* one row a trial"),
     ],
 )
-def test_what_cannot_be_used_is_refused(formula, family, unlabeled, words):
+def test_what_cannot_be_used_is_refused(formula, family, column, words):
     with pytest.raises(bpls.BPLSError, match=words):
-        bpls.BPLS(bmb.Model(formula, FRAME, family=family), unlabeled=unlabeled)
+        bpls.BPLS(bmb.Model(formula, FRAME, family=family), observed=given(column))
 
 
-def test_rows_that_bambi_drops_are_refused():
+OUTSIDE = np.arange(N) >= 45
+LABELS = FRAME.number.to_numpy()
+
+
+def missing(labels, *, value):
+    return np.where(MASK, value, labels)
+
+
+@pytest.mark.parametrize(
+    "observed",
+    [
+        missing(LABELS, value=-1),
+        missing(LABELS.astype(float), value=np.nan),
+        missing(LABELS.astype(object), value=None).tolist(),
+        FRAME.number.astype("Int64").where(~MASK),
+        pd.Series(pd.array(LABELS, dtype="Int64"), index=FRAME.index).where(~MASK).astype("category"),
+        np.ma.masked_array(LABELS, MASK),
+    ],
+    ids=["-1", "NaN", "None", "Int64", "category", "masked"],
+)
+def test_labels_that_are_missing_in_any_way_are_no_labels(observed):
+    stand_ins = FRAME.assign(number=np.where(MASK, 0, LABELS))
+    model = bmb.Model("number ~ x", stand_ins, family="bernoulli")
+    pls = bpls.BPLS(model, observed=observed)
+    table = pls.scorer.problem.table
+    assert table.labeled.tolist() == np.flatnonzero(~MASK).tolist()
+    assert table.candidates.tolist() == np.flatnonzero(MASK).tolist()
+    held_out = bpls.BPLS(model, observed=observed, unlabeled=MASK & ~OUTSIDE).scorer.problem.table
+    assert held_out.labeled.tolist() == table.labeled.tolist() and held_out.candidates.tolist() == list(range(N_LABELED, 45))
+
+
+def test_stand_ins_change_nothing():
+    fits = []
+    for stand_in in (0, 1):
+        model = bmb.Model("number ~ x + z", FRAME.assign(number=np.where(MASK, stand_in, LABELS)), family="bernoulli")
+        pls = bpls.BPLS(model, observed=given("number"), unlabeled=np.arange(N_LABELED, 45))
+        fits.append((pls.predict_proba().to_numpy(), pls.score("probability")["score"].to_numpy()))
+    for one, other in zip(*fits, strict=True):
+        np.testing.assert_array_equal(one, other)
+    held_back = bpls.BPLS(bmb.Model("number ~ x + z", FRAME, family="bernoulli"), observed=FRAME.number.where(~MASK))
+    np.testing.assert_array_equal(held_back.predict_proba(), fits[0][0])
+
+
+def test_labels_of_candidates_are_not_used_and_that_is_said():
+    model = bmb.Model("number ~ x", FRAME, family="bernoulli")
+    with pytest.warns(bpls.BPLSWarning, match='lists 30 rows of "number" that hold a label'):
+        pls = bpls.BPLS(model, observed=FRAME.number, unlabeled=np.flatnonzero(MASK))
+    assert len(pls.scorer.problem.table.labeled) == N_LABELED
+
+
+@pytest.mark.parametrize(
+    ("observed", "unlabeled", "words"),
+    [
+        (None, MASK, r'in each of the 60 rows of "number", and cannot say which were made up.* observed=, with None'),
+        (given("number"), MASK[:5], "a mask of 5 rows and the table has 60"),
+        (LABELS[:7], -1, r'"number" has 60 rows and observed= the shape \(7,\)'),
+        (1 - LABELS, -1, r'other labels than the frame of "number" in 60 rows, the first is .* in row 100'),
+        (given("number")[::-1], -1, "observed= is a Series whose index is not that of its rows"),
+        (missing(LABELS, value=9), -1, "other labels than the frame .* in 30 rows, the first is 9"),
+    ],
+)
+def test_labels_that_are_not_those_of_the_frame_are_refused(observed, unlabeled, words):
+    with pytest.raises(bpls.BPLSError, match=words):
+        bpls.BPLS(bmb.Model("number ~ x", FRAME, family="bernoulli"), observed=observed, unlabeled=unlabeled)
+
+
+def test_rows_that_bambi_drops_are_refused_with_the_cure_of_what_is_missing():
     holed = FRAME.assign(x=FRAME.x.where(FRAME.index != 103))
     model = bmb.Model("number ~ x", holed, family="bernoulli", dropna=True)
     with pytest.raises(bpls.RowError, match=r'"number" has 59 rows and its data frame 60.* before giving the frame to Bambi'):
-        bpls.BPLS(model, unlabeled=MASK)
+        bpls.BPLS(model, observed=given("number"))
+    model = bmb.Model("number ~ x", FRAME.assign(number=given("number").astype(float)), family="bernoulli", dropna=True)
+    with pytest.raises(bpls.RowError, match=r'"number" has 30 rows .* Fill missing labels, as .* in observed='):
+        bpls.BPLS(model)
+
+
+def test_observed_goes_with_bambi_alone():
+    with pytest.raises(bpls.LabelError, match=r"observed= goes with a bambi.Model"):
+        bpls.BPLS(from_bambi(bmb.Model("number ~ x", FRAME, family="bernoulli"), FRAME.number).model, observed=LABELS)
 
 
 def test_what_bambi_cannot_build_is_passed_on():
     effects = bmb.Prior("Laplace", mu=0, b=bmb.Prior("HalfNormal", sigma=1))
     model = bmb.Model("number ~ x + (1|g)", FRAME, family="bernoulli", priors={"1|g": effects}, auto_scale=False)
     with pytest.raises(bpls.ModelError, match=r"Bambi 0.* with PyMC .*only supported for Normal.*pymc-bpls\[bambi\]"):
-        bpls.BPLS(model, unlabeled=MASK)
+        bpls.BPLS(model, observed=given("number"))
 
 
 def test_a_sparse_design_is_refused():
@@ -215,11 +294,11 @@ def test_a_sparse_design_is_refused():
     bmb.config["SPARSE_DOT"] = True
     try:
         with pytest.raises(bpls.ModelError, match=r'"number" takes .* sparse .*"SPARSE_DOT"\] = False'):
-            bpls.BPLS(model, unlabeled=MASK)
+            bpls.BPLS(model, observed=given("number"))
     finally:
         bmb.config["SPARSE_DOT"] = False
 
 
 def test_one_trial_a_row_is_a_classifier():
-    read = from_bambi(bmb.Model("p(number, one) ~ x", FRAME, family="binomial"), MASK)
+    read = from_bambi(bmb.Model("p(number, one) ~ x", FRAME, family="binomial"), given("number"))
     assert read.target == "p(number, one)" and read.classes is None

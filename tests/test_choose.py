@@ -690,6 +690,8 @@ def test_the_figure_of_bounds(small, table, no_style_is_changed):
     ends = [line.get_xdata() for line in panel.lines if len(line.get_xdata()) == 2 and line.get_linestyle() == "-"]
     np.testing.assert_allclose(ends, found.table.loc[["probability", "mine"], ["bound", "difference"]])
     assert panel.get_title(loc="left") == 'Use "mine"'
+    said = [text.get_text() for text in panel.get_legend().get_texts()]
+    assert said == ["to its lower bound, 90% sure", "mean difference", "supervised model"]
 
 
 def test_the_figure_of_wealth(small, no_style_is_changed):

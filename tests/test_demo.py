@@ -43,7 +43,7 @@ def recorder():
 
 def pool_answer(labels=97.0):
     rows = xr.Dataset()
-    return PoolAnswer(Information(False, 0.0, 0.0, rows, ""), Information(True, 60.0, labels, rows, ""))
+    return PoolAnswer(Information(False, 0.0, 0.0, rows, rows, ""), Information(True, 60.0, labels, rows, rows, ""))
 
 
 def audit_of(regrets, *, reliable=True):

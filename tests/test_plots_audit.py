@@ -100,7 +100,10 @@ def test_agreement_is_drawn_against_the_rows_in_d(small):
     drawn = next(line for line in right.get_lines() if line.get_label() == "reliable reference")
     np.testing.assert_allclose(drawn.get_ydata(), along.rounds["run_regret"])
     np.testing.assert_allclose(drawn.get_xdata(), [12, 14, 16, 17])
-    assert left.get_ylim()[0] <= 0 and np.ptp(right.get_ylim()) >= 0.1 - 1e-12
+    low, high = left.get_ylim()
+    assert low < along.rounds["tau_low"].min() and high <= 1.01 and np.ptp((low, high)) >= 0.1 - 1e-12
+    assert low > along.rounds["tau_low"].min() - 0.15  # no empty room below
+    assert np.ptp(right.get_ylim()) >= 0.1 - 1e-12
     lowest = (along.rounds["run_regret"] - 2 * along.rounds["run_regret_mcse"]).min()
     assert min(lowest, 0) - 0.1 * np.ptp(right.get_ylim()) <= right.get_ylim()[0] <= min(lowest, 0)
     with pytest.raises(bpls.CriterionError, match=r"is of type AuditAlong and not .* Draw it by plot_agreement"):

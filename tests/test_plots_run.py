@@ -50,6 +50,9 @@ def test_a_run_is_accuracy_log_score_scores_gaps_and_classes(run):
     np.testing.assert_array_equal(line(grid[0], "self-training").get_ydata(), run["curve"]["accuracy"])
     assert set(line(grid[0], "supervised").get_ydata()) == {float(run["curve"]["accuracy"][0])}
     np.testing.assert_array_equal(line(grid[1], "6 test rows").get_ydata(), run["curve"]["log_score"])
+    low, high = grid[1].get_ylim()
+    held = [run["curve"][name].to_numpy() for name in ("log_score", "held_out_log_score")]
+    assert low < np.min(held) and np.max(held) <= high <= 0 and high - low < np.ptp(held) / 0.45 + 0.1
     np.testing.assert_array_equal(line(grid[1], "2 rows set aside").get_ydata(), run["curve"]["held_out_log_score"])
     np.testing.assert_array_equal(grid[2].get_lines()[0].get_ydata(), run["history"]["score"])
     np.testing.assert_array_equal(grid[3].get_lines()[0].get_ydata(), run["history"]["gap"])

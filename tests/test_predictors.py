@@ -11,21 +11,22 @@ from scipy.special import expit, log_expit
 from scipy.stats import halfnorm, norm
 
 import pymc_bpls as bpls
+from pymc_bpls.acceptance.predictions import leave_one_out
 from pymc_bpls.approximations.by_name import APPROXIMATIONS
 
 LABELS, ONES = np.array([6] * 6 + [2, 2, 1, 1]), np.array([4, 4, 4, 4, 4, 4, 1, 1, 0, 1])
 QUIET = {"progressbar": False}
 
 
-def by_quadrature(k):
+def by_quadrature(k, labels=LABELS, ones=ONES):
     """E[p(1 | group, θ)] of each group by p_k: over a and σ on a grid, over each group's own effect by Gauss and Hermite."""
     z, weights = np.polynomial.hermite_e.hermegauss(60)
     a, spread = np.linspace(-6, 6, 121), np.linspace(1e-3, 8, 121)
     eta = a[:, None, None] + spread[:, None] * z
     log_p = norm.logpdf(a, 0, 1.5)[:, None] + halfnorm.logpdf(spread, scale=2)
     means = []
-    for n, ones in zip(LABELS, ONES, strict=True):
-        likelihood = np.exp(k * (ones * log_expit(eta) + (n - ones) * log_expit(-eta))) @ np.diag(weights)
+    for n, n_ones in zip(labels, ones, strict=True):
+        likelihood = np.exp(k * (n_ones * log_expit(eta) + (n - n_ones) * log_expit(-eta))) @ np.diag(weights)
         log_p = log_p + np.log(likelihood.sum(axis=-1))
         means.append((likelihood * expit(eta)).sum(axis=-1) / likelihood.sum(axis=-1))
     p = np.exp(log_p - log_p.max())
@@ -66,6 +67,20 @@ def test_a_hierarchy_is_averaged_over_by_default(hierarchy):
         by_label["probability"],
     ):
         np.testing.assert_allclose(averaged, exact, rtol=0, atol=0.005)
+
+
+def test_labels_to_accept_of_a_hierarchy_are_averaged_over_without_a_refit(hierarchy):
+    """Each labeled row predicted without its own label: by quadrature with one label less in its group."""
+    pls = bpls.BPLS(hierarchy)
+    found = leave_one_out(pls.scorer, pls.problem.table.candidates)
+    assert found.approximation == "ep"
+    np.testing.assert_allclose(found.of_candidates[:, 1], by_quadrature(1), rtol=0, atol=0.005)
+    for row, group in ((0, 0), (5, 0), (36, 6), (37, 6), (40, 8), (41, 9)):
+        own = np.arange(10) == group
+        exact = by_quadrature(1, LABELS - own, ONES - own * found.known.codes[row])[group]
+        np.testing.assert_allclose(found.of_known[row, 1], exact, rtol=0, atol=0.005)
+    in_sample = pls.predict_proba(found.known.positions)[:, 1].to_numpy()
+    assert np.abs(in_sample - found.of_known[:, 1]).max() > 0.04
 
 
 @pytest.mark.slow
@@ -143,6 +158,17 @@ def test_by_default_the_labeled_rows_alone_are_averaged_over(proper):
     np.testing.assert_allclose(table["probability"][6:], np.maximum(found[:, 0], found[:, 1])[6:])
     assert table.attrs["predicted"] == found.attrs["predicted"]
     assert pls.score("probability").attrs["predicted"] == found.attrs["predicted"]
+
+
+def test_the_criterion_probability_is_at_the_mode_and_says_so(proper):
+    pls = bpls.BPLS(proper)
+    scores = pls.score("probability")
+    p = by_laplace()[1][6:]
+    np.testing.assert_allclose(scores["score"], np.where(scores["pseudo_label"] == 1, p, 1 - p), atol=1e-7)
+    run = pls.self_train("probability", rounds=1, **QUIET)
+    longer = pls.resume(run, rounds=1, **QUIET)
+    assert {each.attrs["approximation"] for each in (scores, run, longer)} == {"mode"}
+    assert pls.score("random").attrs["approximation"] == "none"
 
 
 @pytest.mark.parametrize(

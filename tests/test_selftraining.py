@@ -143,7 +143,7 @@ def test_rounds_are_counted_from_the_run_s_start(small):
     run = small.self_train("probability", rounds=3, batch_size=2, progressbar=False)
     again = small.resume(run, rounds=1, progressbar=False)
     assert again.attrs["stop_reason"] == "4 rounds are done"
-    assert 'Ended after 4 rounds of "probability" (laplace): 4 rounds are done.' in str(bpls.summary(again))
+    assert 'Ended after 4 rounds of "probability" (mode): 4 rounds are done.' in str(bpls.summary(again))
 
     def fails(history):
         raise RuntimeError("my own")
@@ -368,7 +368,7 @@ def test_names_of_classes_come_back_in_every_result(table):
 
 
 def test_the_settings_of_a_run_are_its_attributes(whole):
-    assert {"criterion": "probability", "approximation": "laplace", "expansion": "map", "labels": "predicted"}.items() <= (
+    assert {"criterion": "probability", "approximation": "mode", "expansion": "map", "labels": "predicted"}.items() <= (
         whole.attrs.items()
     )
     assert (whole.attrs["batch_size"], whole.attrs["pseudo_weight"]) == (1, 1.0)

@@ -75,7 +75,7 @@ def test_scores_show_the_best_candidates_in_order(small):
     assert said.table.index.tolist() == best.index.tolist()
     counts = scores["pseudo_label"].to_pandas().value_counts()
     assert f"{counts[0]} of class 0" in str(said) and f"{counts[1]} of class 1" in str(said)
-    assert str(said).startswith('"probability" (laplace, labels "predicted") of 14 candidates, the best 8:')
+    assert str(said).startswith('"probability" (mode, labels "predicted") of 14 candidates, the best 8:')
 
 
 def test_scores_of_all_classes_show_the_class_sum_error(small):
@@ -102,7 +102,7 @@ def test_a_run_shows_its_verdict_its_ends_and_what_it_added(run):
     np.testing.assert_allclose(said.table["log score"].astype(float), curve["log_score"], atol=1e-3)
     per_row = curve["log_evidence"] / [12, 16]
     np.testing.assert_allclose(said.table["log evidence a row"].astype(float), per_row, atol=1e-3)
-    assert 'Ended after 4 rounds of "probability" (laplace): 4 rounds are done.' in str(said)
+    assert 'Ended after 4 rounds of "probability" (mode): 4 rounds are done.' in str(said)
     ones = int((run["history"]["pseudo_label"] == 1).sum())
     assert f"{ones} of class 1 ({ones / 4:.0%}; labeled rows " in str(said)
     assert len(str(said).splitlines()) < 20

@@ -152,11 +152,28 @@ def test_a_row_without_probabilities_has_no_class(table):
     far[25, 1] = np.nan
     pls = bpls.BPLS(reference.logistic(far, y), unlabeled=np.arange(12, 20))
     refused = pytest.raises(bpls.RowError, match=r"Rows \[25\] have no class probabilities")
-    with pytest.warns(bpls.BPLSWarning, match="1 of 1 rows"), refused:
+    with pytest.warns(bpls.BPLSWarning, match=r"not finite in rows \[25\].* Impute"), refused:
         pls.predict()
-    with pytest.warns(bpls.BPLSWarning, match="1 of 1 rows"):
+    with pytest.warns(bpls.BPLSWarning, match=r"not finite in rows \[25\]"):
         labels = pls.labels()
     assert labels["class"].isna().to_numpy().nonzero()[0].tolist() == [25] and np.isnan(labels["probability"][25])
+    with pytest.raises(bpls.RowError, match=r"test= names rows \[25\], whose data is not finite"):
+        pls.self_train("probability", test=([24, 25], [0, 1]), progressbar=False)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("predictor", ["map", "laplace", "ep"])
+def test_rows_that_are_not_finite_are_not_computed_with(table, predictor):
+    X, y, _ = table
+    far = X.copy()
+    far[25] = [np.inf, -np.inf]
+    p, expected = (
+        bpls.BPLS(reference.logistic(rows, y), unlabeled=np.arange(12, 20), predictor=predictor) for rows in (far, X)
+    )
+    with pytest.warns(bpls.BPLSWarning, match=r"not finite in rows \[25\]"):
+        found = p.predict_proba()
+    np.testing.assert_allclose(found[:25], expected.predict_proba()[:25], rtol=1e-12)
+    assert found[25].isnull().all()
 
 
 # where labels came from

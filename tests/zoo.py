@@ -6,7 +6,8 @@ that a weight of 2 is a row that is there twice. The table of the package is all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,8 @@ import pytensor.tensor as pt
 N, N_LABELED, FEATURES, GROUPS = 42, 30, 3, 4
 _rng = np.random.default_rng(20230801)
 X = _rng.normal(size=(N, FEATURES))
+#: What one of each predictor's unit is in those that it is declared in: priors of coefficients are over it.
+UNITS = np.ones(FEATURES)
 GROUP = np.arange(N) % GROUPS
 PERSON, ITEM, PERIOD, REGION = np.arange(N) % 6, np.arange(N) % 5, np.arange(N) % 3, np.arange(N) % 2
 _eta = X @ [1.0, -0.8, 0.3] + 0.5 * (GROUP == 1)
@@ -61,12 +64,32 @@ def _refused(*words: str) -> Callable[..., Any]:
     return register
 
 
+@contextmanager
+def in_units(units: np.ndarray) -> Iterator[None]:
+    """The same models with predictors in other units (FEATURES,)."""
+    global UNITS
+    before, UNITS = UNITS, units
+    try:
+        yield
+    finally:
+        UNITS = before
+
+
+def x(rows: np.ndarray) -> np.ndarray:
+    """The predictors of some rows in their units."""
+    return X[rows] * UNITS
+
+
+def _slopes(sigma: float, *columns: int, name: str = "beta") -> Any:
+    return pm.Normal(name, 0, sigma / (UNITS[:, None] if columns else UNITS), shape=(FEATURES, *columns))
+
+
 def _linear(rows: np.ndarray) -> Any:
-    return pm.Normal("alpha", 0, 2) + X[rows] @ pm.Normal("beta", 0, 1.5, shape=FEATURES)
+    return pm.Normal("alpha", 0, 2) + x(rows) @ _slopes(1.5)
 
 
 def _three_predictors(rows: np.ndarray) -> Any:
-    return pm.Normal("alpha", 0, 2, shape=3) + X[rows] @ pm.Normal("beta", 0, 1.5, shape=(FEATURES, 3))
+    return pm.Normal("alpha", 0, 2, shape=3) + x(rows) @ _slopes(1.5, 3)
 
 
 def _cloglog(eta: Any) -> Any:
@@ -85,9 +108,10 @@ def logistic(rows, labels):
 
 @_accepted()
 def logistic_with_interaction(rows, labels):
-    products = np.column_stack([X[:, 0] * X[:, 1], X[:, 1] * X[:, 2]])
+    every, sd = x(np.arange(N)), 1 / np.array([UNITS[0] * UNITS[1], UNITS[1] * UNITS[2]])
+    products = np.column_stack([every[:, 0] * every[:, 1], every[:, 1] * every[:, 2]])
     with pm.Model() as model:
-        gamma = pm.Normal("gamma", 0, 1, shape=2)
+        gamma = pm.Normal("gamma", 0, sd, shape=2)
         pm.Bernoulli("label", p=pm.math.sigmoid(_linear(rows) + products[rows] @ gamma), observed=labels)
     return model
 
@@ -117,8 +141,8 @@ def cloglog(rows, labels):
 def discrete_time_survival(rows, labels):
     with pm.Model() as model:
         baseline = pm.Normal("baseline", -1, 1, shape=3)
-        beta = pm.Normal("beta", 0, 1, shape=FEATURES)
-        pm.Bernoulli("label", p=_cloglog(baseline[PERIOD[rows]] + X[rows] @ beta), observed=labels)
+        beta = _slopes(1)
+        pm.Bernoulli("label", p=_cloglog(baseline[PERIOD[rows]] + x(rows) @ beta), observed=labels)
     return model
 
 
@@ -151,8 +175,8 @@ def multinomial_of_one_trial(rows, labels):
 def zero_sum_softmax(rows, labels):
     with pm.Model() as model:
         alpha = pm.ZeroSumNormal("alpha", sigma=2, shape=3)
-        beta = pm.ZeroSumNormal("beta", sigma=1.5, shape=(FEATURES, 3))
-        pm.Categorical("label", logit_p=alpha + X[rows] @ beta, observed=labels)
+        beta = pm.ZeroSumNormal("beta", sigma=1.5 / UNITS[:, None], shape=(FEATURES, 3))
+        pm.Categorical("label", logit_p=alpha + x(rows) @ beta, observed=labels)
     return model
 
 
@@ -202,10 +226,11 @@ def multilevel_regression_and_poststratification(rows, labels):
 @_accepted()
 def correlated_slopes(rows, labels):
     with pm.Model() as model:
-        chol, _, _ = pm.LKJCholeskyCov("chol", n=2, eta=2, sd_dist=pm.Gamma.dist(2, 2, shape=2))
+        sd = pm.Gamma.dist(2, 2 * np.array([1, UNITS[0]]), shape=2)
+        chol, _, _ = pm.LKJCholeskyCov("chol", n=2, eta=2, sd_dist=sd)
         z = pm.Normal("z", 0, 1, shape=(GROUPS, 2))
         of_group = (z @ chol.T)[GROUP[rows]]
-        eta = _linear(rows) + of_group[:, 0] + of_group[:, 1] * X[rows, 0]
+        eta = _linear(rows) + of_group[:, 0] + of_group[:, 1] * x(rows)[:, 0]
         pm.Bernoulli("label", logit_p=eta, observed=labels)
     return model
 
@@ -219,7 +244,7 @@ def horseshoe(rows, labels):
         tau = pm.HalfCauchy("tau", 0.5)
         local = pm.HalfCauchy("local", 1, shape=FEATURES)
         z = pm.Normal("z", 0, 1, shape=FEATURES)
-        pm.Bernoulli("label", logit_p=X[rows] @ (z * local * tau), observed=labels)
+        pm.Bernoulli("label", logit_p=x(rows) @ (z * local * tau / UNITS), observed=labels)
     return model
 
 
@@ -229,8 +254,8 @@ def r2d2(rows, labels):
         share = pm.Dirichlet("share", np.full(FEATURES, 2.0))
         r2 = pm.Beta("r2", 2, 2)
         z = pm.Normal("z", 0, 1, shape=FEATURES)
-        beta = z * pt.sqrt(share * r2 / (1 - r2))
-        pm.Bernoulli("label", logit_p=X[rows] @ beta, observed=labels)
+        beta = z * pt.sqrt(share * r2 / (1 - r2)) / UNITS
+        pm.Bernoulli("label", logit_p=x(rows) @ beta, observed=labels)
     return model
 
 
@@ -245,25 +270,25 @@ def _cutpoints() -> Any:
 @_accepted(ORDERED)
 def ordered_logistic(rows, labels):
     with pm.Model() as model:
-        beta = pm.Normal("beta", 0, 1.5, shape=FEATURES)
-        pm.OrderedLogistic("label", eta=X[rows] @ beta, cutpoints=_cutpoints(), observed=labels)
+        beta = _slopes(1.5)
+        pm.OrderedLogistic("label", eta=x(rows) @ beta, cutpoints=_cutpoints(), observed=labels)
     return model
 
 
 @_accepted(ORDERED)
 def ordered_probit(rows, labels):
     with pm.Model() as model:
-        beta = pm.Normal("beta", 0, 1.5, shape=FEATURES)
-        pm.OrderedProbit("label", eta=X[rows] @ beta, cutpoints=_cutpoints(), observed=labels)
+        beta = _slopes(1.5)
+        pm.OrderedProbit("label", eta=x(rows) @ beta, cutpoints=_cutpoints(), observed=labels)
     return model
 
 
 @_accepted(ORDERED)
 def dirichlet_cutpoints(rows, labels):
     with pm.Model() as model:
-        beta = pm.Normal("beta", 0, 1.5, shape=FEATURES)
+        beta = _slopes(1.5)
         below = pt.cumsum(pm.Dirichlet("share", np.full(3, 2.0)))[:-1]
-        pm.OrderedLogistic("label", eta=X[rows] @ beta, cutpoints=pm.math.logit(below), observed=labels)
+        pm.OrderedLogistic("label", eta=x(rows) @ beta, cutpoints=pm.math.logit(below), observed=labels)
     return model
 
 
@@ -310,9 +335,10 @@ def beta_binomial_of_one_trial(rows, labels):
 
 @_accepted()
 def spline(rows, labels):
-    hinges = np.maximum(X[:, :1] - np.array([-1.0, 0.0, 1.0]), 0) ** 3
+    knots = np.array([-1.0, 0.0, 1.0]) * UNITS[0]
+    hinges = np.maximum(x(np.arange(N))[:, :1] - knots, 0) ** 3
     with pm.Model() as model:
-        scale = pm.HalfNormal("scale", 1)
+        scale = pm.HalfNormal("scale", 1 / UNITS[0] ** 3)
         weights = pm.Normal("weights", 0, 1, shape=3)
         pm.Bernoulli("label", logit_p=_linear(rows) + hinges[rows] @ (scale * weights), observed=labels)
     return model
@@ -321,9 +347,9 @@ def spline(rows, labels):
 @_accepted()
 def hilbert_space_gp(rows, labels):
     with pm.Model() as model:
-        length = pm.LogNormal("length", 0, 0.5)
-        gp = pm.gp.HSGP(m=[5], L=[4.0], cov_func=pm.gp.cov.ExpQuad(1, ls=length))
-        basis, spectrum = gp.prior_linearized(X[:, :1])
+        length = pm.LogNormal("length", np.log(UNITS[0]), 0.5)
+        gp = pm.gp.HSGP(m=[5], L=[4.0 * UNITS[0]], cov_func=pm.gp.cov.ExpQuad(1, ls=length))
+        basis, spectrum = gp.prior_linearized(x(np.arange(N))[:, :1])
         weights = pm.Normal("weights", 0, 1, shape=5)
         pm.Bernoulli("label", logit_p=basis[rows] @ (weights * spectrum), observed=labels)
     return model
@@ -332,9 +358,9 @@ def hilbert_space_gp(rows, labels):
 @_accepted()
 def latent_gp(rows, labels):
     with pm.Model() as model:
-        length = pm.LogNormal("length", 0, 0.5)
+        length = pm.LogNormal("length", np.log(UNITS[0]), 0.5)
         gp = pm.gp.Latent(cov_func=pm.gp.cov.Matern52(1, ls=length))
-        f = gp.prior("f", X=X[:, :1], jitter=1e-4)
+        f = gp.prior("f", X=x(np.arange(N))[:, :1], jitter=1e-4)
         pm.Bernoulli("label", logit_p=f if len(rows) == N else f[rows], observed=labels)
     return model
 
@@ -363,9 +389,9 @@ def autoregression_of_fixed_scale(rows, labels):
 @_accepted(local=True)
 def tanh_network(rows, labels):
     with pm.Model() as model:
-        first = pm.Normal("first", 0, 1, shape=(FEATURES, 2))
+        first = _slopes(1, 2, name="first")
         second = pm.Normal("second", 0, 1, shape=2)
-        pm.Bernoulli("label", logit_p=pt.tanh(X[rows] @ first) @ second, observed=labels)
+        pm.Bernoulli("label", logit_p=pt.tanh(x(rows) @ first) @ second, observed=labels)
     return model
 
 
@@ -373,8 +399,8 @@ def tanh_network(rows, labels):
 def mixture_of_logistics(rows, labels):
     with pm.Model() as model:
         share = pm.Beta("share", 3, 3)
-        beta = pm.Normal("beta", 0, 2, shape=(FEATURES, 2))
-        p = pm.math.sigmoid(X[rows] @ beta)
+        beta = _slopes(2, 2)
+        p = pm.math.sigmoid(x(rows) @ beta)
         pm.Bernoulli("label", p=share * p[:, 0] + (1 - share) * p[:, 1], observed=labels)
     return model
 
@@ -386,10 +412,10 @@ def mixture_of_logistics(rows, labels):
 def class_conditional_gaussian(rows, labels):
     with pm.Model() as model:
         share = pm.Beta("share", 2, 2)
-        mean = pm.Normal("mean", 0, 2, shape=(2, FEATURES))
-        scale = pm.LogNormal("scale", 0, 0.5, shape=FEATURES)
+        mean = pm.Normal("mean", 0, 2 * UNITS, shape=(2, FEATURES))
+        scale = pm.LogNormal("scale", np.log(UNITS), 0.5, shape=FEATURES)
         label = pm.Bernoulli("label", p=share, observed=labels)
-        pm.Normal("x", mean[label], scale, observed=X[rows])
+        pm.Normal("x", mean[label], scale, observed=x(rows))
     return model
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_bpls.acceptance.coverage import Coverage
 from pymc_bpls.approximations.automatic import EP
+from pymc_bpls.scoring.predictors import MAP
 from pymc_bpls.text.numbers import percent
 
 #: Below which one of two tails is beyond chance: 5% in both.
@@ -93,10 +94,17 @@ def _say_chance(coverage: Coverage) -> str:
     return f"Exchangeable rows look so in 1 of {pools} at most (here p = {coverage.p_value:.1g})."
 
 
+_IN_WORDS = {
+    EP: "averages over EP's approximation of the posterior",
+    "vi": "averages over the variational approximation of the posterior",
+    MAP: "those of the model at its mode",
+}
+
+
 def say_approximation(approximation: str, *, in_hierarchy: bool) -> str:
     """What predicted the candidates and the labeled rows."""
-    if approximation == EP:
-        return "Pseudo-labels and confidences are averages over EP's approximation of the posterior."
+    if approximation in _IN_WORDS:
+        return f"Pseudo-labels and confidences are {_IN_WORDS[approximation]}."
     far = ", which can be far from the posterior in a hierarchy: the bound holds all the same, and fewer may be accepted"
     return f"Pseudo-labels and confidences are averages over Laplace's Gaussian at the mode{far if in_hierarchy else ''}."
 

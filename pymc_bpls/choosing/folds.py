@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_bpls.errors import RowError
+from pymc_bpls.model.data.missing import none_where_masked
 
 
 class NoFolds(Exception):
@@ -95,7 +96,7 @@ def read_groups(groups: Any, n: int) -> np.ndarray | None:
     """
     if groups is None:
         return None
-    found = np.asarray(groups)
+    found = np.asarray(none_where_masked(groups))
     found = found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
     if found.ndim != 1 or len(found) != n:
         raise RowError(f"groups= has {len(found)} entries, and there are {n} rows. Give the group of each row.")

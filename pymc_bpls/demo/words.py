@@ -47,7 +47,7 @@ def _worth(nats: float, labels: float) -> tuple[str, str]:
 def say_pool(answer: PoolAnswer) -> str:
     """Why, and on what condition."""
     return (
-        "A regression says nothing of the features, so that rows without a label cannot inform it. A model that says how "
+        "A regression describes labels given features only, so rows without a label cannot inform it. A model that says how "
         f"features arise gains what {answer.class_conditional.equivalent_labels:.0f} labels would tell, if it is right; "
         "if it is wrong, the pool misleads it."
     )

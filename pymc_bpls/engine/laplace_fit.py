@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +11,7 @@ import xarray as xr
 from pymc_bpls.engine.modes.local_gaussian import LocalGaussian
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.engine.sparse.curvature import SparseGaussian
+from pymc_bpls.model.density import Parameters
 from pymc_bpls.text.summary import Summary
 
 _SHOWN = 15
@@ -40,6 +40,8 @@ class LaplaceFit:
         are fewer than parameters.
     other_modes : str
         What a search for other modes found, in words.
+    units : ndarray, shape (parameter,), or float
+        What one of each parameter of the Gaussian is in PyMC's numbers, in which all of the above are.
 
     See Also
     --------
@@ -58,28 +60,30 @@ class LaplaceFit:
     converged: bool
     diagnostics: dict[str, float]
     other_modes: str
+    units: np.ndarray | float = 1.0
 
     @property
     def hessian(self) -> xr.DataArray:
         """−∇² of the log-posterior at the mode."""
         labels = self.unconstrained["parameter"].to_numpy()
         coords = {"parameter": labels, "parameter_bis": labels}
-        return xr.DataArray(self.gaussian.hessian, dims=("parameter", "parameter_bis"), coords=coords)
+        hessian = self.gaussian.hessian / np.outer(self.units, self.units)
+        return xr.DataArray(hessian, dims=("parameter", "parameter_bis"), coords=coords)
 
     @property
     def sd(self) -> xr.DataArray:
         """Standard deviation of each unconstrained parameter."""
-        return self.unconstrained.copy(data=self.gaussian.sd)
+        return self.unconstrained.copy(data=self.units * self.gaussian.sd)
 
     @property
     def table(self) -> pd.DataFrame:
         """Mode and standard deviation of each unconstrained parameter."""
         index = pd.Index(self.unconstrained["parameter"].to_numpy(), name="unconstrained parameter")
-        return pd.DataFrame({"mode": self.unconstrained.to_numpy(), "sd": self.gaussian.sd}, index=index)
+        return pd.DataFrame({"mode": self.unconstrained.to_numpy(), "sd": self.sd.to_numpy()}, index=index)
 
     def draws(self, draws: int = 1000, *, random_seed: int | np.random.Generator | None = None) -> xr.DataArray:
         """Draws of the unconstrained parameters from the approximation, shape (draw, parameter)."""
-        theta = self.gaussian.draws(draws, np.random.default_rng(random_seed))
+        theta = self.units * self.gaussian.draws(draws, np.random.default_rng(random_seed))
         labels = self.unconstrained["parameter"].to_numpy()
         return xr.DataArray(theta, dims=("draw", "parameter"), coords={"parameter": labels})
 
@@ -106,11 +110,12 @@ class LaplaceFit:
         return Summary(sentences, table[:_SHOWN])
 
 
-def as_fit(mode: Mode, named: xr.Dataset, labels: Sequence[str], log_evidence: float | None, others: str) -> LaplaceFit:
+def as_fit(mode: Mode, parameters: Parameters, log_evidence: float | None, others: str) -> LaplaceFit:
     """A mode as the user sees it."""
+    theta = parameters.unconstrained(mode.theta)
     return LaplaceFit(
-        mode=named,
-        unconstrained=xr.DataArray(mode.theta, dims="parameter", coords={"parameter": list(labels)}),
+        mode=parameters.named(mode.theta),
+        unconstrained=xr.DataArray(theta, dims="parameter", coords={"parameter": list(parameters.labels)}),
         gaussian=mode.gaussian,
         log_evidence=log_evidence,
         converged=True,
@@ -120,4 +125,5 @@ def as_fit(mode: Mode, named: xr.Dataset, labels: Sequence[str], log_evidence: f
             "condition": mode.condition_number,
         },
         other_modes=others,
+        units=parameters.units,
     )

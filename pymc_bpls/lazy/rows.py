@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_bpls.errors import RowError
 from pymc_bpls.lazy.parts import Part
+from pymc_bpls.model.data.missing import as_numbers
 from pymc_bpls.model.data.named_axes import NamedAxes
 
 _SHOWN = 5
@@ -57,7 +58,7 @@ def read_rows(part: Part, containers: Sequence[Container]) -> dict[str, np.ndarr
 
 
 def _checked(part: Part, container: Container, rows: Any) -> np.ndarray:
-    array = _numbers(rows)
+    array = as_numbers(rows)
     shape = (part.n, *container.shape)
     if array.shape != shape:
         raise RowError(
@@ -73,15 +74,6 @@ def _checked(part: Part, container: Container, rows: Any) -> np.ndarray:
         if container.dtype.kind in "biu":
             _refuse(part, container, array != np.round(array), "holds fractions", "The model has whole numbers there: round")
     return array.astype(container.dtype, copy=False)
-
-
-def _numbers(rows: Any) -> np.ndarray:
-    """As an array; columns of several types, or with missing whole numbers, as floats."""
-    if hasattr(rows, "to_numpy"):
-        types = set(rows.dtypes) if hasattr(rows, "dtypes") and hasattr(rows, "columns") else {rows.dtype}
-        plain = all(isinstance(each, np.dtype) for each in types) and len(types) == 1
-        return rows.to_numpy() if plain else rows.to_numpy(dtype=float, na_value=np.nan)
-    return np.asarray(rows)
 
 
 def _refuse(part: Part, container: Container, bad: np.ndarray, what: str, instead: str) -> None:

@@ -86,7 +86,7 @@ def score_lazily(
         return replace(scored, attrs={**scored.attrs, "instead_of": refused})
     none = np.empty(0, dtype=np.int64)
     made = replace(made, top=top, store=store, left_out=none if left_out is None else np.sort(left_out))
-    attrs["approximation"] = settings.approximation
+    attrs["approximation"] = settings.scored_by
     numbers, began = range(len(pool.partitions.lengths)), perf_counter()
     merged = _Merged(top, Statistics.none(len(made.present)))
     if store is not None:

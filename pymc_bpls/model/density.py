@@ -15,6 +15,8 @@ import jax
 import numpy as np
 import pandas as pd
 import pymc as pm
+import pytensor
+import pytensor.tensor as pt
 import xarray as xr
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
@@ -29,6 +31,7 @@ from pymc_bpls.model.graphs.jaxify import NoJaxVersionError, jaxify
 from pymc_bpls.model.graphs.parameter_checks import ParameterChecks
 from pymc_bpls.model.graphs.row_functions import TableCheck, refuse_sums, verified_row
 from pymc_bpls.model.graphs.slicing import (
+    PLAIN,
     RowGraph,
     Source,
     constant,
@@ -37,17 +40,19 @@ from pymc_bpls.model.graphs.slicing import (
     frontier,
     remake,
     table_graph,
+    unchecked,
 )
 from pymc_bpls.model.graphs.subtables import SubTables, find_subtables
 from pymc_bpls.model.refusals import draws, refuse_random_numbers
 from pymc_bpls.model.structure import Rows, Structure
+from pymc_bpls.model.units import find_units
 
 
 @dataclass(frozen=True)
 class Parameters:
     """The unconstrained vector: where each variable sits in it, and how to read it in the user's own terms.
 
-    `sizes` are those of the value variables in it, in their order.
+    `sizes` are those of the value variables in it, in their order; one of each entry is `units` (q,) in PyMC's numbers.
     """
 
     variables: tuple[str, ...]
@@ -56,9 +61,23 @@ class Parameters:
     constrain: Callable[[Any], tuple[jax.Array, ...]]
     dims: dict[str, tuple[str, ...]]
     coords: dict[str, np.ndarray]
+    units: np.ndarray
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def log_volume(self) -> float:
+        """log of the volume in PyMC's numbers of a cube of one unit."""
+        return float(np.log(self.units).sum())
+
+    def unconstrained(self, theta: np.ndarray) -> np.ndarray:
+        """θ (…, q) in PyMC's own numbers."""
+        return theta * self.units
+
+    def counted(self, unconstrained: np.ndarray) -> np.ndarray:
+        """θ (…, q) of PyMC's own numbers."""
+        return unconstrained / self.units
 
     def named(self, theta: np.ndarray) -> xr.Dataset:
         """θ (q,) as the model's free variables on their own scale, with dims and coords.
@@ -160,8 +179,8 @@ def make_density(
 ) -> Density:
     """The JAX functions of `model`, with rows sliced where that reproduces the whole table.
 
-    `name` is the target's, `log_lik` and `prior_terms` are from `split_terms`; `marginal` is as in `find_subtables`.
-    With `must_add_up`, Σ_y exp ℓ_j(y) has to be 1 in every row.
+    `name` is the target's, `log_lik` is from `sum_terms`, `prior_terms` are from `split_terms`; `marginal` is as in
+    `find_subtables`. With `must_add_up`, Σ_y exp ℓ_j(y) has to be 1 in every row.
 
     Raises
     ------
@@ -175,7 +194,7 @@ def make_density(
         _check_constants(source, log_lik, source.declared)
     table = table_graph(source, log_lik)
     checks = ParameterChecks(name, table.theta, table.label, table.conditions, classes.values[0], source.n_rows, source.n_rows)
-    start = _start(model, initial)
+    start = unconstrained_start(model, initial) / (1.0 if source.units is None else source.units)
     tried = TableCheck(source, table, classes, start) if log_lik.ndim else None
     if tried is not None:
         tried.refuse(checks, classes if must_add_up else None)
@@ -183,13 +202,22 @@ def make_density(
     joint = find_subtables(source, log_lik, classes, start, marginal) if by_row is None else None
     if joint is not None and must_add_up:
         refuse_sums(name, classes, joint.sums_of_one(start))
-    graph, row = by_row or (table, _no_row)
+    graph, function = by_row or (table, None)
     theta, terms = _in_theta(source, prior_terms)
+    if source.units is None:
+        rows = tried.log_lik_by(*by_row) if tried is not None and by_row is not None else None
+        units = find_units(start, source.sizes, rows, _log_prior(theta, terms))
+        source = replace(source, units=units)
+        if (units != 1).any():
+            return make_density(model, name, log_lik, prior_terms, source, classes, initial, marginal, must_add_up=must_add_up)
     names = [v.name for v in (*model.free_RVs, *model.potentials)]
+    parameters = _parameters(model, source)
+    terms = [*terms, pt.constant(parameters.log_volume)]
 
     def make() -> Structure:
         priors = _jaxify_priors(theta, terms, names)
         one_row = replace(graph, leaves=(), data=(), conditions=()) if graph.sliced else None
+        row = _no_row if function is None else function.row
         return Structure(row, priors, classes.values, find_affine_map(graph, start), one_row)
 
     graphs = Graphs([theta, graph.theta, graph.label, *graph.rows], [*terms, graph.log_lik], classes.values)
@@ -207,7 +235,7 @@ def make_density(
         checks=checks,
         data=graph.data if joint is None else joint.data,
         graph=graph,
-        parameters=_parameters(model, source),
+        parameters=parameters,
         start=start,
         joint=joint,
     )
@@ -222,6 +250,13 @@ def _in_theta(source: Source, terms: list[Variable]) -> tuple[Variable, list[Var
     """θ, and terms of log π as functions of it, all else held constant."""
     theta, parts = source.theta()
     return theta, remake(terms, {**held_constant(terms, source), **parts})
+
+
+def _log_prior(theta: Variable, terms: list[Variable]) -> Callable[[np.ndarray], np.ndarray]:
+    """log π (1,) by PyTensor, so that nothing is compiled for it; NaN where PyMC rejects what priors depend on."""
+    free = remake(terms, {theta: (at := theta.type("theta"))}, check=unchecked)
+    function = pytensor.function([at], pt.stack([term.sum() for term in free]), mode=PLAIN, on_unused_input="ignore")
+    return lambda theta: np.asarray(function(theta)).sum(keepdims=True)
 
 
 def _jaxify_priors(theta: Variable, terms: list[Variable], names: list[str]) -> Callable[..., Any]:
@@ -256,7 +291,7 @@ def held_constant(outputs: list[Variable], source: Source) -> dict[Variable, Var
     return {leaf: constant(leaf, value) for leaf, value in zip(leaves, evaluate(leaves, source.givens), strict=True)}
 
 
-def _start(model: pm.Model, initial: Any) -> np.ndarray:
+def unconstrained_start(model: pm.Model, initial: Any) -> np.ndarray:
     """The initial point, 0 where a transform has none (ordered values that start equal)."""
     start = np.concatenate([np.ravel(np.asarray(initial[v.name], dtype=float)) for v in model.value_vars])
     return np.where(np.isfinite(start), start, 0.0)
@@ -273,10 +308,8 @@ def _check_constants(source: Source, log_lik: Variable, declared: int) -> None:
         )
 
 
-def split_terms(model: pm.Model, target: Variable, label: Variable) -> tuple[Variable, list[Variable], dict[str, Variable]]:
-    """Row log-likelihood terms that the label reaches, added up, the terms of log π, and those first by name, the target first.
-
-    Where one of them is one number for the whole table, they are added up to one number.
+def split_terms(model: pm.Model, target: Variable, label: Variable) -> tuple[dict[Variable, Variable], list[Variable]]:
+    """Log-likelihood terms that the label reaches, by observed variable, and the terms of log π.
 
     Raises
     ------
@@ -301,21 +334,13 @@ def split_terms(model: pm.Model, target: Variable, label: Variable) -> tuple[Var
         raise ModelError(
             f'The density of "{target.name}" does not contain its labels. Declare them directly: observed=y or pm.Data.'
         )
-    rest = [term for rv, term in terms.items() if rv not in reached]
-    prior_terms = [*prior_terms, *rest]
+    prior_terms = [*prior_terms, *(term for rv, term in terms.items() if rv not in reached)]
     for variable, term in zip(priors, prior_terms, strict=False):
         if label in set(ancestors([term])):
             raise ModelError(
                 f'"{variable.name}" depends on the labels, so they would count twice. Move that term into the likelihood.'
             )
-    together = any(term.ndim == 0 for term in reached.values())
-    in_order = sorted(reached, key=lambda rv: rv is not target)
-    by_name = {rv.name: reached[rv].sum() if together else _per_row(reached[rv]) for rv in in_order}
-    return sum(by_name.values()), prior_terms, by_name
-
-
-def _per_row(term: Variable) -> Variable:
-    return term.sum(axis=tuple(range(1, term.ndim))) if term.ndim > 1 else term
+    return reached, prior_terms
 
 
 def _parameters(model: pm.Model, source: Source) -> Parameters:
@@ -333,8 +358,8 @@ def _parameters(model: pm.Model, source: Source) -> Parameters:
         value = model.rvs_to_values[rv]
         shape = source.values[value][1]
         labels.extend(_entries(rv.name if value.name == rv.name else value.name, shape, shown[rv.name], coords))
-    sizes = tuple(int(np.prod(shape, dtype=int)) for _, shape in source.values.values())
-    return Parameters(tuple(rv.name for rv in free), sizes, tuple(labels), constrain, dims, coords)
+    assert source.units is not None
+    return Parameters(tuple(rv.name for rv in free), source.sizes, tuple(labels), constrain, dims, coords, source.units)
 
 
 def _one_a_level(values: Any) -> np.ndarray:

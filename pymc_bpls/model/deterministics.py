@@ -35,7 +35,7 @@ def deterministics(problem: Problem) -> Parameters:
     compute = jax.jit(jaxify([theta], remake(outputs, {**held_constant(outputs, source), **parts}))) if outputs else _nothing
     shapes = [value.shape for value in jax.eval_shape(compute, problem.density.start)]
     dims = {name: _dims(problem, name, shape) for name, shape in zip(of_theta, shapes, strict=True)}
-    return Parameters(tuple(of_theta), held.sizes, (), compute, dims, held.coords)
+    return Parameters(tuple(of_theta), held.sizes, (), compute, dims, held.coords, held.units)
 
 
 def _nothing(_theta: jax.Array) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
 from pymc_bpls.compute.store import Store
@@ -36,7 +37,8 @@ def without_rows(problem: Problem, density: Density, names: Sequence[str], rows:
     terms = _of_observed(problem)
     cut = [terms[name][np.setdiff1d(np.arange(_length(problem, terms[name])), rows)] for name in names]
     others = [term for term in problem.prior_terms if all(term is not terms[name] for name in names)]
-    priors = jaxify_priors(problem.source, [*others, *cut])
+    volume = pt.constant(problem.density.parameters.log_volume)
+    priors = jaxify_priors(problem.source, [*others, *cut, volume])
     return replace(density, structure=replace(density.structure, priors=priors, store=Store(), graph=None, source=None))
 
 

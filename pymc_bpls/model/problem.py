@@ -16,6 +16,7 @@ import pytensor
 from pymc.initial_point import make_initial_point_expression
 from pymc.pytensorf import find_rng_nodes, replace_rng_nodes, reseed_rngs
 from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
 
 from pymc_bpls.compute.precision import require_double
 from pymc_bpls.errors import BPLSError, LabelError, ModelError, RowError
@@ -33,7 +34,15 @@ from pymc_bpls.model.data.table import (
     read_pool,
     row_names,
 )
-from pymc_bpls.model.density import Density, hierarchical, label_root, make_density, make_source, split_terms
+from pymc_bpls.model.density import (
+    Density,
+    hierarchical,
+    label_root,
+    make_density,
+    make_source,
+    split_terms,
+    unconstrained_start,
+)
 from pymc_bpls.model.graphs.parameter_checks import ParameterChecks
 from pymc_bpls.model.graphs.slicing import PLAIN, Source, evaluate, table_graph
 from pymc_bpls.model.groups import check_groups, check_groups_of_priors
@@ -41,6 +50,7 @@ from pymc_bpls.model.marginals import find_marginal
 from pymc_bpls.model.pool_terms import PoolTerms, Term, UnlabeledRows, find_pool_terms
 from pymc_bpls.model.prior_sets import Variant
 from pymc_bpls.model.refusals import IMPROPER, check_likelihood, check_model, check_target, find_target
+from pymc_bpls.model.terms import refuse_numbered_rows, sum_all, sum_terms
 
 
 @dataclass(frozen=True)
@@ -76,7 +86,7 @@ class Problem:
 
     @cached_property
     def _own_fingerprint(self) -> str:
-        theta = self.density.start + 0.1
+        theta = self._tried
         prior = np.format_float_scientific(self._log_prior(theta), 8)
         arrays = (self.table.codes, self.table.candidates, theta.round(8), *self.density.data)
         return _digest([prior, *self.density.parameters.labels, *arrays])
@@ -86,7 +96,7 @@ class Problem:
         """Fingerprints of what `fingerprint` is of, each by itself, to say what differs."""
         found: dict[str, str] = {}
         for problem in (self, *self.beside):
-            theta = problem.density.start + 0.1
+            theta = problem._tried
             prior = [
                 np.format_float_scientific(problem._log_prior(theta), 8),
                 *problem.density.parameters.labels,
@@ -97,9 +107,14 @@ class Problem:
                 found[name] = _digest([found.get(name, ""), *arrays])
         return found
 
+    @property
+    def _tried(self) -> np.ndarray:
+        """A point beside the start, in PyMC's own numbers (q,)."""
+        return self.density.start * self.density.parameters.units + 0.1
+
     def _log_prior(self, theta: np.ndarray) -> float:
-        """log π at one θ (q,), by PyTensor, so that nothing is compiled for it."""
-        values = {**self.source.givens, **self.source.at(theta)}
+        """log π at one θ (q,) in PyMC's own numbers, by PyTensor, so that nothing is compiled for it."""
+        values = {**self.source.givens, **self.source.at(self.density.parameters.counted(theta))}
         return float(sum(np.sum(term) for term in evaluate(self.prior_terms, values)))
 
     @property
@@ -151,6 +166,15 @@ class Problem:
         """Positions of the rows that are named by position, by a mask or by the user's index, in the user's order."""
         return find_rows(rows, self.table.index if self.table.named else None, self.source.n_rows, name)
 
+    def has_finite_data(self, positions: np.ndarray) -> np.ndarray:
+        """Of which rows (rows,) the data is finite: rows that are held out may hold anything, new ones are checked before."""
+        finite = np.ones(len(positions), dtype=bool)
+        inside = positions < self.source.n_rows
+        for array in self.density.data:
+            if array.dtype.kind == "f":
+                finite[inside] &= np.isfinite(array[positions[inside]]).all(axis=tuple(range(1, array.ndim)))
+        return finite
+
     def codes(self, labels: np.ndarray) -> np.ndarray:
         """Class codes of labels as results show them; an unknown one is a KeyError."""
         codes = self.classes.find(labels, shown=True)
@@ -169,7 +193,7 @@ class Problem:
         if strange.size:
             raise LabelError(
                 f"test= has {len(strange)} labels outside the classes {self.classes.names.tolist()}, the first is "
-                f"{known[strange[0]]!r}. Give the true class of each test row."
+                f"{known[strange[0]]}. Give the true class of each test row."
             )
         return codes
 
@@ -256,24 +280,28 @@ def declare(
     See `BPLS` for the parameters and `errors` for what is refused.
     """
     require_double()
-    check_model(model)
+    check_model(model, target)
     rv = find_target(model, target)
     check_target(model, rv)
     label = label_root(model.rvs_to_values[rv])
     observed = np.asarray(evaluate([label], {})[0])
-    log_lik, prior_terms, reached = split_terms(model, rv, label)
-    check_likelihood(model, rv, log_lik)
+    terms, prior_terms = split_terms(model, rv, label)
+    everything = sum_all(terms)
+    check_likelihood(model, rv, everything)
     if variant is not None:
         prior_terms = variant.changed(prior_terms)
-    rows = read_pool(model, pool, label, log_lik, len(observed))
+    rows = read_pool(model, pool, label, everything, len(observed))
     check_groups_of_priors(model)
     initial = initial_point(model, initvals)
     _check_latent(model, initial, rows, len(observed))
     found = find_classes(rv, classes, _evaluator(model, initial), observed.shape[1:], label.type.dtype)
     table = _table(model, rv, observed, found, rows, unlabeled, index)
     source = make_source(model, label, rows.givens, len(observed) + rows.size, len(observed), initial)
-    check_groups(model, source, log_lik, words_of(table, source))
+    check_groups(model, source, everything, words_of(table, source))
+    start = unconstrained_start(model, initial)
     with _row_by_row(rv.name):
+        reached = sum_terms(rv, terms, source, found, start)
+        log_lik = sum(reached.values())
         density = make_density(
             model,
             rv.name,
@@ -283,9 +311,12 @@ def declare(
             found,
             initial,
             find_marginal(model, rv, source),
-            must_add_up=len(reached) == 1 and is_probability(rv),
+            must_add_up=len(terms) == 1 and is_probability(rv),
         )
+        if density.joint is not None:
+            refuse_numbered_rows(rv, terms, density.joint, density.start, found)
     _check_data(model, label, density, rows, table, words_of(table, source))
+    source = replace(source, units=density.parameters.units)
     proper = not any(type(free.owner.op).__name__ in IMPROPER for free in model.free_RVs)
     hidden = int((found.match(observed)[table.candidates[table.candidates < len(observed)]] >= 0).sum())
     pool_terms = _find_pool_terms(model, density, table, source, log_lik, reached, prior_terms)
@@ -415,4 +446,17 @@ def _check_data(model: pm.Model, label: Variable, density: Density, pool: Pool, 
             held[f'"{name}"'] = values
             columns[f'"{name}"'] = NamedAxes.of(model, name, values.ndim).columns
     check_finite(held, columns, table.used, words)
-    check_finite({f"Row data of shape {array.shape}": array for array in density.data}, {}, table.used, words)
+    leaves = density.graph.leaves if density.joint is None else density.joint.leaves
+    for leaf, array in zip(leaves, density.data[1:], strict=True):
+        check_finite({_name_of(model, leaf, array): array}, {}, table.used, words)
+
+
+def _name_of(model: pm.Model, leaf: Variable, array: np.ndarray) -> str:
+    """Row data by the containers that it is computed from, else by its shape and the observed variable whose density has it."""
+    above = set(ancestors([leaf]))
+    below = [f'"{data.name}"' for data in model.data_vars if data in above]
+    if below:
+        return f"What the model computes from {' and '.join(below)}"
+    users = [rv for rv in model.observed_RVs if leaf in set(ancestors([rv, model.rvs_to_values[rv]]))]
+    of = f' of "{users[0].name}"' if users else ""
+    return f"Data{of}, of shape {array.shape},"

@@ -17,9 +17,9 @@ IMPROPER = ("FlatRV", "HalfFlatRV")
 _NO_GRADIENT = ("BART",)
 
 
-def check_model(model: pm.Model) -> None:
-    """Refuse what has no Laplace approximation at all: missing labels as parameters, discrete or tree-valued variables; and
-    variables of `pymc.dims`.
+def check_model(model: pm.Model, target: str | Variable | None = None) -> None:
+    """Refuse what has no Laplace approximation at all: missing values as parameters, discrete or tree-valued variables; and
+    variables of `pymc.dims`. `target` is as in `find_target`.
     """
     for rv in (*model.free_RVs, *model.observed_RVs):
         if type(rv.type).__name__ == "XTensorType":
@@ -28,12 +28,7 @@ def check_model(model: pm.Model) -> None:
                 "Declare the model with pm.Normal and the like in place of pymc.dims."
             )
     names = {rv.name for rv in model.free_RVs}
-    for rv in model.observed_RVs:
-        stem = rv.name.removesuffix("_observed")
-        if stem != rv.name and f"{stem}_unobserved" in names:
-            raise ModelError(
-                f'"{stem}" holds missing values, which PyMC turns into free variables. Mark unlabeled rows with -1 instead.'
-            )
+    _refuse_missing(model, target)
     if not names:
         raise ModelError("The model has no free variable. Give at least one parameter a prior.")
     for rv in model.free_RVs:
@@ -45,6 +40,25 @@ def check_model(model: pm.Model) -> None:
                 f'"{rv.name}" is a discrete free variable, so that there is no Hessian. '
                 "Marginalise it (pm.Mixture, or pymc_extras.marginalize)."
             )
+
+
+def _refuse_missing(model: pm.Model, target: str | Variable | None) -> None:
+    """Refuse observed values that are missing: labels and features each with their cure."""
+    free = {rv.name: rv for rv in model.free_RVs}
+    only = model.observed_RVs[0].name if len(model.observed_RVs) == 1 else None
+    named = getattr(target, "name", target) or only
+    for observed in model.observed_RVs:
+        stem = observed.name.removesuffix("_observed")
+        rv = free.get(f"{stem}_unobserved")
+        if stem == observed.name or rv is None:
+            continue
+        are_labels = np.dtype(rv.dtype).kind in "biu" if named is None else named in (stem, observed.name)
+        cure = (
+            "Mark unlabeled rows with -1 instead, as encode_labels does."
+            if are_labels
+            else "Impute them, leave these rows out, or declare a pm.CustomDist whose logp is 0 where a value is missing."
+        )
+        raise ModelError(f'"{stem}" holds missing values, which PyMC turns into free variables. {cure}')
 
 
 def find_target(model: pm.Model, target: str | Variable | None) -> Variable:

@@ -252,7 +252,7 @@ class Collapsed:
         given = self._given(points)
         if not (given.curvature > 0).all():
             return False
-        moves = (_FAR[:, None] * rng.normal(size=(_PROBES, len(self.effects)))).T
+        moves = (_FAR[:, None] * rng.normal(size=(_PROBES, len(self.effects)))).T / np.sqrt(given.curvature)
         theta = np.repeat(density.start[None], _PROBES, axis=0)
         theta[:, self.core], theta[:, self.effects] = points, self._start + moves.T
         expected = given.log_prior + ((given.slope - 0.5 * given.curvature * moves) * moves).sum(axis=0)

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+import scipy.linalg
 from scipy.special import logsumexp
-from scipy.stats import multivariate_normal
 
 from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.compute.chunks import map_rows
@@ -201,7 +201,9 @@ def log_evidence(engine: Engine, labeled: Labeled, q: Gaussian, k: int) -> tuple
 
 def _relative_to(q: Gaussian, theta: np.ndarray, proposal: Proposal, log_z: LogRatio) -> LogRatio:
     """log Z by the ratio of mean weights of p_k and of q, with draws θ (S, q) of a proposal that `log_z` was found by."""
-    known = multivariate_normal(q.mean, q.covariance).logpdf(theta) - proposal.log_density(theta)
+    white = scipy.linalg.solve_triangular(q.factor, (theta - q.mean).T, lower=True)
+    log_q = -0.5 * (white**2).sum(axis=0) - np.log(np.diag(q.factor)).sum() - 0.5 * len(q.mean) * np.log(2 * np.pi)
+    known = log_q - proposal.log_density(theta)
     log_mean = float(logsumexp(known) - np.log(len(theta)))
     assert log_z.influence is not None
     influence = log_z.influence - (np.exp(known - log_mean) - 1)

@@ -22,6 +22,7 @@ from pymc_bpls.plots.panels import (
     tidy,
 )
 
+_ABOVE_ONE = 1.01  # τ is at most 1, and a marker there is drawn whole
 _LEAST_ROWS = 4.0  # that the axis of rows spans, also where there is one round
 
 
@@ -37,8 +38,8 @@ def plot_agreement(along: AuditAlong, *, axes: Any = None) -> np.ndarray:
     -------
     numpy.ndarray of matplotlib Axes, shape (2,)
         Bars are 95% Monte Carlo intervals of τ, and ± 2 standard errors of the regret. Rounds with a reference that is not
-        reliable are open. Points of one round are drawn beside each other. Axes begin at τ = 0 and span a tenth of a nat at
-        least.
+        reliable are open. Points of one round are drawn beside each other. The axis of τ has the range of its bars, of a
+        tenth at least, and that of regret spans a tenth of a nat at least.
 
     See Also
     --------
@@ -66,7 +67,9 @@ def plot_agreement(along: AuditAlong, *, axes: Any = None) -> np.ndarray:
             linewidth=1.3,
             markersize=5,
         )
-    grid[0].set_ylim(min(0.0, grid[0].get_ylim()[0]), 1.03)
+    span_at_least(grid[0], LEAST_SPAN)
+    low, high = grid[0].get_ylim()
+    grid[0].set_ylim(low - max(0.0, high - _ABOVE_ONE), min(high, _ABOVE_ONE))
     grid[0].set_ylabel("Kendall's τ with the exact ranking")
     reliable = rounds["reliable"].to_numpy() == 1
     regret, error = rounds["run_regret"].to_numpy(), rounds["run_regret_mcse"].to_numpy()

@@ -13,8 +13,11 @@ from pymc_bpls.choosing.evidence import BETTING
 from pymc_bpls.choosing.sentences import LOSS_IN_WORDS
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.plots.panels import BLUE, COLOURS, FONT, GREY, LIGHT_GREY, legend_above, panels, tidy
+from pymc_bpls.text.numbers import percent
 
 _WIDTH, _ROW = 6.4, 0.5
+_BOUND: dict[str, Any] = {"marker": "|", "markersize": 12, "markeredgewidth": 2.5}
+_DOT: dict[str, Any] = {"marker": "o", "markersize": 8, "linestyle": "none"}
 
 
 def plot_choice(choice: Choice, *, axes: Any = None) -> Axes:
@@ -60,24 +63,28 @@ def plot_choice(choice: Choice, *, axes: Any = None) -> Axes:
     if not choice.evidence:
         raise CriterionError(f"Nothing was judged, so that there is nothing to draw. {choice.verdict}")
     betting = choice.guarantee == BETTING
-    height = 3.4 if betting else 1.5 + _ROW * len(choice.evidence)
+    height = 3.4 if betting else 1.9 + _ROW * len(choice.evidence)
     [[panel]] = panels(1, 1, (_WIDTH, height), axes)
     (_draw_wealth if betting else _draw_bounds)(panel, choice)
     chosen = "the supervised model" if choice.name not in choice.evidence else f'"{choice.name}"'
-    panel.set_title(f"Use {chosen}", fontsize=FONT, loc="left", pad=34 if betting else 6)
+    panel.set_title(f"Use {chosen}", fontsize=FONT, loc="left", pad=34)
     return panel
 
 
 def _draw_bounds(panel: Axes, choice: Choice) -> None:
     """Dots with lines down to their bounds, the best proof on top."""
     names = sorted(choice.evidence, key=lambda name: choice.evidence[name].proof)
-    panel.axvline(0, color="black", linestyle=(0, (5, 2)), linewidth=1.5, zorder=1)
     for place, name in enumerate(names):
         each, colour = choice.evidence[name], BLUE if name == choice.name else LIGHT_GREY
-        low = each.proof if np.isfinite(each.proof) else each.difference
-        panel.plot([low, each.difference], [place, place], color=colour, linewidth=2.5, solid_capstyle="butt")
-        panel.plot([low], [place], color=colour, marker="|", markersize=12, markeredgewidth=2.5)
-        panel.plot([each.difference], [place], color=colour, marker="o", markersize=8)
+        if np.isfinite(each.proof):
+            panel.plot([each.proof, each.difference], [place, place], color=colour, linewidth=2.5, solid_capstyle="butt")
+            panel.plot([each.proof], [place], color=colour, **_BOUND)
+        panel.plot([each.difference], [place], color=colour, **_DOT)
+    if any(np.isfinite(each.proof) for each in choice.evidence.values()):
+        panel.plot([], [], color=GREY, linewidth=2.5, **_BOUND, label=f"to its lower bound, {percent(1 - choice.alpha)} sure")
+    panel.plot([], [], color=GREY, **_DOT, label="mean difference")
+    panel.axvline(0, color="black", linestyle=(0, (5, 2)), linewidth=1.5, zorder=1, label="supervised model")
+    legend_above(panel, 3)
     panel.set_yticks(range(len(names)), names, fontsize=FONT)
     panel.set_ylim(-0.6, len(names) - 0.4)
     panel.set_xlabel(f"{LOSS_IN_WORDS.get(choice.loss, choice.loss)} below that of the supervised model", fontsize=FONT)

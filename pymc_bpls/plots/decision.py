@@ -17,8 +17,10 @@ from pymc_bpls.errors import CriterionError, LabelError, RowError
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.plots.panels import FONT, MARKERS, class_colours, legend_above, panels, tidy
 from pymc_bpls.scoring.fitted import Fitted
+from pymc_bpls.scoring.scorer import Scorer
+from pymc_bpls.scoring.settings import AUTO
 from pymc_bpls.selector import PseudoLabelSelector
-from pymc_bpls.selftraining.saved_run import read_run
+from pymc_bpls.trained.result import read_trained
 
 _NUMBERED = 12
 _LETTERS = (0.07, 0.045)  # room that a number takes, as shares of the axes
@@ -89,15 +91,17 @@ def plot_decision(
     """
     if not isinstance(pls, PseudoLabelSelector):
         raise CriterionError(f"pls= is a {type(pls).__name__}. Give the BPLS or ModelSet whose rows are to be drawn.")
-    problem, scorer = pls.scorer.problem, pls.scorer
+    problem, trained = pls.scorer.problem, read_trained(run, pls.scorer.problem)
+    scorer = trained.predicting(pls.scorer)
     names, n = problem.classes.names, len(problem.table.codes)
     points = np.column_stack([_feature(values, n, name) for values, name in ((x, "x"), (y, "y"))])
     shading = _shading(label, names.tolist())
-    D, added, start = _rows_of(pls, run)
-    fit = scorer.fit(D, start, centre_of="vi")
+    D, added = trained.labeled, int((trained.rounds > 0).sum())
+    own = None if trained.approximation == AUTO else trained.approximation
+    fit = scorer.fit(D, trained.start, centre_of="vi").for_scores_by(own)
     panel = panels(1, 1, (6.4, 5.0), axes)[0, 0]
     if grid is not None:
-        _map(panel, pls, fit, shading, grid)
+        _map(panel, scorer, fit, shading, grid)
     p = np.exp(scorer.log_probabilities(fit, np.arange(n)))
     _without_label(panel, points, p, np.setdiff1d(np.arange(n), D.positions), problem.table.candidates, shading)
     _with_label(panel, points, D, len(D) - added, names.tolist())
@@ -161,14 +165,6 @@ def _shading(label: Any, names: list[Any]) -> Shading:
     return Shading(colours, code, scale, f"probability of class {names[code]}")
 
 
-def _rows_of(pls: PseudoLabelSelector, run: xr.DataTree | None) -> tuple[Labeled, int, np.ndarray | None]:
-    """D, how many of its last rows are pseudo-labeled, and where to look for its mode."""
-    if run is None:
-        return pls.labeled, 0, None
-    saved = read_run(run, pls.scorer.problem)
-    return saved.labeled, saved.n_added, saved.theta
-
-
 def _feature(values: Any, n: int, name: str) -> np.ndarray:
     array = np.asarray(values)
     if array.shape != (n,) or array.dtype.kind not in "biuf":
@@ -178,12 +174,10 @@ def _feature(values: Any, n: int, name: str) -> np.ndarray:
     return array.astype(float)
 
 
-def _map(
-    panel: Axes, pls: PseudoLabelSelector, fit: Fitted, shading: Shading, grid: tuple[Any, Any, Mapping[str, Any]]
-) -> None:
+def _map(panel: Axes, scorer: Scorer, fit: Fitted, shading: Shading, grid: tuple[Any, Any, Mapping[str, Any]]) -> None:
     """Colours of new rows on a grid of the two features, and the lines where the prediction changes."""
     gx, gy = (np.asarray(values, dtype=float) for values in grid[:2])
-    scorer, positions = pls.scorer.with_rows(grid[2])
+    scorer, positions = scorer.with_rows(grid[2])
     if len(positions) != gx.size * gy.size:
         raise RowError(
             f"grid= has {len(positions)} new rows for {gx.size} by {gy.size} points. Give a row for each point of "

@@ -51,9 +51,9 @@ def plot_self_training(run: xr.DataTree, *, axes: Any = None) -> np.ndarray:
         difference from it; the log score of the test rows, and of rows that a stop rule held out; scores of the chosen rows;
         their gaps to the best candidate that was left, and where class sums or draws tell it, the error of such a gap, within
         which it is a tie (beyond it only `audit_along` can tell); pseudo-labels of each class, with dotted lines where the
-        labeled rows' shares would have led. Axes of scores, which have no error bar, span a tenth of a nat at least, and that
-        of log scores reaches from a guess to 0. Panels for which the run has nothing (no test rows, no pseudo-labels) are left
-        out.
+        labeled rows' shares would have led. Axes of scores, which have no error bar, span a tenth of a nat at least; that of
+        log scores shows a guess where it is near. Panels for which the run has nothing (no test rows, no pseudo-labels) are
+        left out.
 
     Raises
     ------
@@ -133,8 +133,11 @@ def _log_scores(panel: Axes, run: RunTables) -> None:
         _line(panel, x, values, colour, what, _STYLES[place])
         panel.axhline(values[0], color=colour if place else "black", linestyle=(0, (5, 2)), linewidth=1.2)
     guess = -np.log(len(run.classes))
-    panel.axhline(guess, color=GREY, linestyle=":", linewidth=1.2, label="a guess")
-    panel.set_ylim(min(panel.get_ylim()[0], 1.05 * guess), 0)
+    span_at_least(panel, LEAST_SPAN)
+    low, high = panel.get_ylim()
+    if low - (high - low) < guess < high + (high - low):  # a guess is shown where it takes half of the panel at most
+        panel.axhline(guess, color=GREY, linestyle=":", linewidth=1.2, label="a guess")
+    panel.set_ylim(top=min(panel.get_ylim()[1], 0))
     panel.set_ylabel("mean log score\n(nats a row)")
     legend_above(panel, 2)
 

@@ -157,13 +157,13 @@ def _posterior_groups(problem: Problem, posterior: Posterior) -> dict[str, xr.Da
         stats = xr.Dataset() if posterior.sample_stats is None else posterior.sample_stats
         return {"/posterior": named_draws(parameters, posterior.theta), "/sample_stats": stats}
     assert posterior.weighted is not None
-    mean, covariance = posterior.weighted.moments()
+    (mean, covariance), units = posterior.weighted.moments(), parameters.units
     gaussian = xr.Dataset(
         {
-            "mean": ("parameter", mean, {"description": "posterior mean by the weighted draws"}),
-            "sd": ("parameter", np.sqrt(np.diag(covariance)), {"description": "posterior standard deviation by them"}),
-            "mode": ("parameter", posterior.gaussian.mean),
-            "covariance": (("parameter", "parameter_bis"), posterior.gaussian.covariance),
+            "mean": ("parameter", units * mean, {"description": "posterior mean by the weighted draws"}),
+            "sd": ("parameter", units * np.sqrt(np.diag(covariance)), {"description": "posterior standard deviation by them"}),
+            "mode": ("parameter", units * posterior.gaussian.mean),
+            "covariance": (("parameter", "parameter_bis"), np.outer(units, units) * posterior.gaussian.covariance),
         },
         coords={"parameter": names, "parameter_bis": names},
     )
@@ -172,13 +172,15 @@ def _posterior_groups(problem: Problem, posterior: Posterior) -> dict[str, xr.Da
 
 def _modes(target: Target) -> xr.Dataset:
     """Every mode that was found: θ, and its share of the mass by Laplace's method."""
+    parameters = target.problem.density.parameters
+    theta = parameters.unconstrained(np.array([mode.theta for mode in target.search.modes]))
     return xr.Dataset(
         {
-            "theta": (("mode", "parameter"), np.array([mode.theta for mode in target.search.modes])),
+            "theta": (("mode", "parameter"), theta),
             "share": ("mode", target.search.mass),
             "log_integral": ("mode", np.array([mode.log_integral for mode in target.search.modes])),
         },
-        coords={"parameter": list(target.problem.density.parameters.labels)},
+        coords={"parameter": list(parameters.labels)},
     )
 
 

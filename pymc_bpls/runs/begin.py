@@ -60,7 +60,7 @@ def begin(
     run = trainee.over_pool(Run(scorer, settings, plan, start, table.candidates, History()), base, test, executor)
     made_by = RunSettings(
         criterion=settings.criterion.name,
-        approximation=settings.approximation,
+        approximation=settings.scored_by,
         expansion=expansion,
         labels=settings.rule.name,
         batch_size=int(batch_size),

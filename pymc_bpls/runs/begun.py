@@ -47,7 +47,7 @@ class Begun:
         words = f"self-training, {len(self.runs)} replicates" if self.replicated else "self-training"
         with working(words, progressbar, sum(run.most for run in self.runs)) as tell:
             endings = go_through(self.runs, tell)
-            mixture = mixture_of(self.runs, self._parameters(self.runs[0]).labels) if self.replicated else None
+            mixture = mixture_of(self.runs, self._parameters(self.runs[0])) if self.replicated else None
         trees = [self._written(run, ending) for run, ending in zip(self.runs, endings, strict=True)]
         return gather(trees, mixture) if self.replicated else trees[0]
 

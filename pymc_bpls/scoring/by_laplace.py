@@ -24,7 +24,9 @@ def score_by_laplace(
     with np.errstate(all="ignore"):
         start = _shared_mode(problem, criterion, with_prior, fit, begin)
         refits = fit.engine.refit(fit.labeled, pairs.rows, pairs.codes, start, k=criterion.k, prior=with_prior)
-        terms = xr.Dataset({name: pairs.variable(getattr(refits, name)) for name in TERMS})
+        # of the density in PyMC's own numbers
+        volume = {"log_prior": -problem.density.parameters.log_volume, "log_det": -2 * problem.density.parameters.log_volume}
+        terms = xr.Dataset({name: pairs.variable(getattr(refits, name) + volume.get(name, 0.0)) for name in TERMS})
         result = terms[list(criterion.terms)].assign(
             score=_combined(criterion, terms).transpose(*pairs.dims), converged=pairs.variable(refits.converged)
         )

@@ -37,6 +37,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_bpls.approximations.gaussians.gaussian import Gaussian
+from pymc_bpls.approximations.gaussians.mixture import Mixture
 from pymc_bpls.approximations.predictions.predictive import Predictive
 from pymc_bpls.approximations.predictions.replicates import Averages, standard_error
 from pymc_bpls.engine.modes.mode import Mode
@@ -221,7 +222,7 @@ def _minus_entropy(log_p: np.ndarray) -> np.ndarray:
     return (np.exp(log_p) * np.where(np.isneginf(log_p), 0.0, log_p)).sum(axis=-1)
 
 
-def mutual_information(predictive: Predictive, q: Gaussian, positions: np.ndarray) -> np.ndarray:
+def mutual_information(predictive: Predictive, q: Gaussian | Mixture, positions: np.ndarray) -> np.ndarray:
     """H(E_q p) − E_q H(p) of rows, (rows,) in nats: what a row's label would tell of θ [2]_."""
     log_p = predictive.log_mean_lik(q, positions, normalised=True)
     return _information(log_p, predictive.mean_surprise(q, positions).log_mean)

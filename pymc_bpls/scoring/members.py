@@ -176,12 +176,17 @@ class SetScorer:
             return Members(self.dimension)
         try:
             mle = self.members[0].engines.of(labeled).engine.fit(labeled, prior=False).theta
+            own = self.members[0].problem.density.parameters.unconstrained(mle)
         except ModeError as error:
             raise CriterionError(
                 f"{self.rule.name} needs a maximum likelihood estimate of D, and there is none: rows are separated, or the "
                 "likelihood does not identify all parameters. Use GammaMaximin()."
             ) from error
-        log_prior = [float(member.problem.density.structure.compiled_log_prior(mle)) for member in self.members]
+        densities = [member.problem.density for member in self.members]
+        log_prior = [
+            float(each.structure.compiled_log_prior(each.parameters.counted(own))) - each.parameters.log_volume
+            for each in densities
+        ]
         return Members(self.dimension, np.array(log_prior))
 
     def _variables(

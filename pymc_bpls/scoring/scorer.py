@@ -238,4 +238,4 @@ def _scored(scorer: Scorer, settings: Settings, fit: Fitted, options: Options, w
         scores, ahead = _scored(scorer, settings.from_here(next_one), fit, options, None)
         refused = [f"{settings.approximation}: {error}", *scores.attrs.get("instead_of", ())]
         return replace(scores, attrs={**scores.attrs, "instead_of": refused}), ahead
-    return replace(scores, attrs={**scores.attrs, "approximation": settings.approximation}), ahead
+    return replace(scores, attrs={**scores.attrs, "approximation": settings.scored_by}), ahead

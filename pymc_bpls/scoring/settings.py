@@ -17,6 +17,8 @@ from pymc_bpls.scoring.criteria import CRITERIA, MEANS, Criterion, FitCriterion,
 from pymc_bpls.scoring.criteria import LAPLACE as BY_REFITS
 
 AUTO = "auto"
+#: What results say in place of an approximation, of criteria that have none.
+_OF_NO_APPROXIMATION = {"probability": "mode", "random": "none"}
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,11 @@ class Settings:
     def averages_by(self) -> str | None:
         """The approximation that predictions share with the scores; None where the criterion has none."""
         return self.approximation if is_approximated(self.criterion) and self.approximation != AUTO else None
+
+    @property
+    def scored_by(self) -> str:
+        """The approximation as results name it, "mode" of the criterion at the mode, and "none" of one that has none."""
+        return _OF_NO_APPROXIMATION.get(self.criterion.name, self.approximation)
 
     @property
     def may_refit(self) -> bool:

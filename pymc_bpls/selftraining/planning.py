@@ -98,5 +98,12 @@ def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, HeldOut | None]:
                 f"test= names {problem.words.some(known)}, which are labeled, so that the model has seen them. "
                 "Test on rows that carry -1 in the model."
             )
+        strange = positions[~problem.has_finite_data(positions)]
+        if strange.size:
+            raise RowError(
+                f"test= names {problem.words.some(strange)}, whose data is not finite. Impute it, or leave the rows out."
+            )
         index = problem.table.index[positions] if problem.table.named else None
+    if not len(positions):
+        raise RowError("test= names no row. Give rows and the class of each, or leave it out.")
     return scorer, HeldOut(positions, problem.encode(labels, len(positions), index), names)

@@ -24,6 +24,7 @@ from pymc_bpls.arguments import check
 from pymc_bpls.compute.memory import ask_memory
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.model.data.storing import as_tree
+from pymc_bpls.model.density import Parameters
 from pymc_bpls.rules.label_rules import DrawingRule, LabelRule
 from pymc_bpls.selftraining.ending import Ending
 from pymc_bpls.selftraining.invented import kullback_leibler
@@ -109,7 +110,7 @@ def replicates_of(run: xr.DataTree) -> list[xr.DataTree]:
         return [held[str(number)] for number in range(1, int(run.attrs["replicates"]) + 1)]
 
 
-def mixture_of(runs: Sequence[Run], parameters: Sequence[str]) -> xr.Dataset | None:
+def mixture_of(runs: Sequence[Run], parameters: Parameters) -> xr.Dataset | None:
     """Mean and covariance of (1/B) Σ_b q_b beside the supervised q_0, by the approximation that the runs score by.
 
     None where not the same member of a set predicts at the end of all.
@@ -123,18 +124,18 @@ def mixture_of(runs: Sequence[Run], parameters: Sequence[str]) -> xr.Dataset | N
     deviations = means - mean
     covariance = sum(q.covariance for q in ends) / n + deviations.T @ deviations / n
     variances = np.stack([q.covariance.diagonal() for q in ends]) + deviations**2
-    alone = [_divergence(q, supervised) for q in ends]
+    alone, units = [_divergence(q, supervised) for q in ends], parameters.units
     described: dict[str, Any] = {
-        "mean": ("parameter", mean),
-        "covariance": (("parameter", "parameter_bis"), covariance),
-        "supervised_mean": ("parameter", supervised.mean),
-        "supervised_covariance": (("parameter", "parameter_bis"), supervised.covariance),
+        "mean": ("parameter", units * mean),
+        "covariance": (("parameter", "parameter_bis"), np.outer(units, units) * covariance),
+        "supervised_mean": ("parameter", units * supervised.mean),
+        "supervised_covariance": (("parameter", "parameter_bis"), np.outer(units, units) * supervised.covariance),
         "invented_information": ("replicate", np.array(alone)),
     }
     if n > 1:
-        described["mean_error"] = "parameter", means.std(axis=0, ddof=1) / np.sqrt(n)
-        described["variance_error"] = "parameter", variances.std(axis=0, ddof=1) / np.sqrt(n)
-    coords = {"parameter": list(parameters), "parameter_bis": list(parameters), "replicate": np.arange(1, n + 1)}
+        described["mean_error"] = "parameter", units * means.std(axis=0, ddof=1) / np.sqrt(n)
+        described["variance_error"] = "parameter", units**2 * variances.std(axis=0, ddof=1) / np.sqrt(n)
+    coords = {"parameter": list(parameters.labels), "parameter_bis": list(parameters.labels), "replicate": np.arange(1, n + 1)}
     information = _divergence(Gaussian(mean, covariance), supervised)
     return xr.Dataset(described, coords, {"invented_information": information})
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_bpls.approximations.by_name import APPROXIMATIONS
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.model.data.labels import as_labels
 from pymc_bpls.model.problem import Problem
@@ -15,7 +16,7 @@ from pymc_bpls.rules.label_rules import LabelRule, find_rule
 from pymc_bpls.scoring.criteria import CRITERIA, Criterion, FitCriterion
 from pymc_bpls.scoring.predictors import FUNCTION
 from pymc_bpls.scoring.scorer import Scorer, settled
-from pymc_bpls.scoring.settings import AUTO, Settings, find_settings
+from pymc_bpls.scoring.settings import AUTO, LAPLACE, Settings, find_settings
 from pymc_bpls.selftraining.class_balance import ClassBalance
 from pymc_bpls.selftraining.held_out import HeldOut
 from pymc_bpls.selftraining.planning import Plan, read_test, split_test
@@ -57,7 +58,8 @@ def _settings_again(saved: SavedRun, scorer: Scorer, again: Again, random_seed: 
     made_by, steps = saved.settings, saved.history.steps
     criterion = criterion_again(made_by.criterion, again.criterion)
     rule = label_rule_again(made_by.labels, again.labels)
-    approximation = AUTO if made_by.automatic else made_by.approximation
+    own = not made_by.automatic and made_by.approximation in (LAPLACE, *APPROXIMATIONS)
+    approximation = made_by.approximation if own else AUTO
     asked = find_settings(criterion, approximation, made_by.expansion, rule, random_seed).for_run()
     settings = settled(scorer, asked, saved.first(0))
     if steps:

@@ -24,6 +24,7 @@ from typing import Any, TypeGuard
 import numpy as np
 import xarray as xr
 
+from pymc_bpls.approximations.by_name import APPROXIMATIONS
 from pymc_bpls.approximations.gaussians.gaussian import Gaussian, Sites
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.model.data.index import RowNames, read_index
@@ -196,7 +197,9 @@ def write_run(run: SavedRun, problem: Problem, parameters: Parameters) -> xr.Dat
     end |= _say_approximations(run.history, run.settings.approximation)
     end |= {name: said for name, said in (("stop_kind", run.ending.kind), ("stop_rule", run.ending.rule)) if said is not None}
     parts = [text for named in problem.parts.items() for text in named]
-    theta = xr.Dataset({"mode": ("parameter", run.theta)}, coords={"parameter": list(parameters.labels)})
+    theta = xr.Dataset(
+        {"mode": ("parameter", parameters.unconstrained(run.theta))}, coords={"parameter": list(parameters.labels)}
+    )
     groups = {
         "/": xr.Dataset(attrs={**run.settings.attrs(), "table": problem.fingerprint, PARTS: parts, **end}),
         "/history": _described(history_dataset(run.history, problem), run.settings.approximation),
@@ -266,7 +269,7 @@ def history_dataset(history: History, problem: Problem) -> xr.Dataset:
 def _described(history: xr.Dataset, began: str) -> xr.Dataset:
     """With what scores are, where they are not what `score` gives."""
     by = set(history["approximation"].to_numpy().tolist()) if "approximation" in history else {began}
-    if "laplace" not in by:
+    if by <= set(APPROXIMATIONS):
         said = "log E[p(ŷ | x, θ)], without the constant that the candidates of a round share"
         history["score"].attrs["description"] = said
     elif len(by) > 1:
@@ -357,19 +360,20 @@ def _read(run: xr.DataTree, problem: Problem) -> SavedRun:
     history = _read_history(run, problem)
     start = problem.labeled if held_out is None else problem.labeled.without(held_out.positions)
     _check_rows(history, labeled, start)
-    attrs = run.attrs
+    attrs, members, theta = run.attrs, _read_members(run), run["unconstrained"]["mode"].to_numpy()
     kind, rule = (str(attrs[name]) if name in attrs else None for name in ("stop_kind", "stop_rule"))
     return SavedRun(
         settings=RunSettings.read(attrs),
         history=history,
         labeled=labeled,
-        theta=run["unconstrained"]["mode"].to_numpy(),
+        # members of a set, one of which it is of, start from their own starts
+        theta=problem.density.parameters.counted(theta) if members is None else theta,
         warm=_read_warm(run["state"].to_dataset(), labeled),
         random_state=json.loads(run["state"].attrs["random_state"]),
         ending=Ending(kind, str(attrs["stop_reason"]), rule),
         test=test,
         held_out=held_out,
-        members=_read_members(run),
+        members=members,
     )
 
 

@@ -29,6 +29,7 @@ from pymc_bpls.choosing.pipelines import SUPERVISED, Train, beside
 from pymc_bpls.compute.budget import OutOfTime, within_seconds
 from pymc_bpls.errors import CriterionError, LabelError, ModelError, warn
 from pymc_bpls.model.data.labels import UNLABELED, ClassCountError
+from pymc_bpls.model.data.missing import nan_where_masked
 from pymc_bpls.model.density import NO_ROW
 from pymc_bpls.rules.label_rules import LabelRule
 from pymc_bpls.scoring.criteria import Criterion
@@ -262,7 +263,7 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
         BPLSError
             The labels have one class only, or the model, the rows or the criterion cannot be used.
         """
-        X = np.array(validate_data(self, X, dtype=np.float64))
+        X = np.array(validate_data(self, nan_where_masked(X), dtype=np.float64))
         labels, known = read_labels(y)
         check_consistent_length(X, labels)
         codes, self.classes_ = encode(labels, known)
@@ -289,7 +290,7 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
             )
         with whole_runs():
             self.run_ = self._train(pls, some_unlabeled=not known.all())
-        self._fit_log_p = Predictive(pls.engine).log_probabilities(self._theta, np.arange(len(X)))
+        self._fit_log_p = Predictive(pls.engine).log_probabilities(self._theta(pls), np.arange(len(X)))
         self._fit_trained = read_trained(self.run_, pls.scorer.problem)
         self._describe_run(labels, known)
         return self
@@ -312,7 +313,7 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
             The model is another one once the new rows are in its table.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = validate_data(self, nan_where_masked(X), dtype=np.float64, reset=False)
         n = len(self._fit_X)
         pls = self._declare(np.vstack([self._fit_X, X]), np.r_[self._fit_codes, np.full(len(X), UNLABELED)])
         self._check_unchanged(pls)
@@ -358,9 +359,9 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
             )
         return super().score(X, np.array(labels.tolist()), sample_weight)
 
-    @property
-    def _theta(self) -> np.ndarray:
-        return self._tables.theta
+    def _theta(self, pls: BPLS) -> np.ndarray:
+        """The mode as the model on some table counts it."""
+        return pls.scorer.problem.density.parameters.counted(self._tables.theta)
 
     @property
     def _tables(self) -> RunTables:
@@ -452,7 +453,7 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
                 f"The model has {len(fitted)} parameters in fit and {len(parameters)} with new rows, as where "
                 "each row has its own. Such a model predicts rows of its table only: put them into fit, see transduction_."
             )
-        log_p = Predictive(pls.engine).log_probabilities(self._theta, np.arange(len(self._fit_X)))
+        log_p = Predictive(pls.engine).log_probabilities(self._theta(pls), np.arange(len(self._fit_X)))
         if not np.allclose(log_p, self._fit_log_p, rtol=1e-6, atol=1e-8, equal_nan=True):
             raise ModelError(
                 "New rows change what the model predicts for the training rows, as where build_model standardises X. "
@@ -607,4 +608,4 @@ def _verdict(result: xr.Dataset, n_labeled: int) -> str:
 
 
 def _rows(X: Any, rows: np.ndarray) -> Any:
-    return X.iloc[rows] if hasattr(X, "iloc") else np.asarray(X)[rows]
+    return X.iloc[rows] if hasattr(X, "iloc") else np.asarray(nan_where_masked(X))[rows]

@@ -14,12 +14,14 @@ from sklearn.utils import check_random_state, column_or_1d
 
 from pymc_bpls.choosing.folds import read_groups
 from pymc_bpls.errors import CriterionError, LabelError, RowError, warn
-from pymc_bpls.model.data.labels import UNLABELED, encode_labels
+from pymc_bpls.model.data.labels import UNLABELED, encode_labels, reject_wrapped
+from pymc_bpls.model.data.missing import none_where_masked
 
 
 def read_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Labels as given, shape (rows,), and which rows have one."""
-    labels = column_or_1d(y, warn=True)
+    reject_wrapped(y)
+    labels = column_or_1d(none_where_masked(y), warn=True)
     known = np.asarray(pd.notna(labels))
     if labels.dtype.kind == "f":
         values = labels[known]

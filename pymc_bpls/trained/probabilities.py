@@ -15,7 +15,6 @@ from pymc_bpls.scoring.one_model import ModelScorer
 from pymc_bpls.scoring.predictors import MAP, OVER_DRAWS
 from pymc_bpls.scoring.scorer import Scorer, say_without_probabilities, told_probabilities
 from pymc_bpls.scoring.settings import AUTO
-from pymc_bpls.selftraining.resuming import predicting_as
 from pymc_bpls.trained.draws import probabilities_over_draws
 from pymc_bpls.trained.result import Trained
 
@@ -43,10 +42,17 @@ def probabilities_at(
     """The same of rows by their positions in the scorer's table, over (row, class) with these `coords` of rows."""
     if by not in (None, MODE, GAUSSIAN, DRAWS):
         raise CriterionError(f'by="{by}" is unknown. Use "{MODE}", "{GAUSSIAN}" or "{DRAWS}".')
-    p, ways = zip(*(_probabilities(scorer, trained, positions, by) for trained in replicates), strict=True)
-    coords = {**coords, "class": scorer.problem.classes.names}
-    attrs = {"predicted": "; ".join(dict.fromkeys(ways))}
-    return xr.DataArray(np.mean(p, axis=0), dims=("row", "class"), coords=coords, attrs=attrs)
+    finite = scorer.problem.has_finite_data(positions)
+    if not finite.all():
+        where = scorer.problem.words.some(positions[~finite])
+        warn(f"Data is not finite in {where}, which have no class probabilities. Impute these values, or leave the rows out.")
+    names, ways = scorer.problem.classes.names, dict[str, None]()
+    p = np.full((len(replicates), len(positions), len(names)), np.nan)
+    for number, trained in enumerate(replicates if finite.any() else ()):
+        p[number, finite], way = _probabilities(scorer, trained, positions[finite], by)
+        ways[way] = None
+    attrs = {"predicted": "; ".join(ways)}
+    return xr.DataArray(p.mean(axis=0), dims=("row", "class"), coords={**coords, "class": names}, attrs=attrs)
 
 
 def most_probable(p: xr.DataArray) -> xr.DataArray:
@@ -89,10 +95,7 @@ def _probabilities(scorer: Scorer, trained: Trained, positions: np.ndarray, by: 
         by = DRAWS
     if by == DRAWS:
         return _over_draws(scorer, trained, positions), OVER_DRAWS
-    if by is not None:
-        scorer = scorer.with_predictor(MAP if by == MODE else AUTO)
-    elif trained.predictor is not None:
-        scorer = predicting_as(scorer, trained.predictor)
+    scorer = trained.predicting(scorer) if by is None else scorer.with_predictor(MAP if by == MODE else AUTO)
     fit = trained.fit(scorer)
     return np.exp(told_probabilities(scorer, fit, positions)), scorer.how_it_predicted(fit)
 

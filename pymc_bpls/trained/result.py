@@ -15,6 +15,7 @@ from pymc_bpls.scoring.predictors import MAP
 from pymc_bpls.scoring.scorer import Scorer, fit_on, settled
 from pymc_bpls.scoring.settings import AUTO, LAPLACE, find_settings
 from pymc_bpls.selftraining.replicates import replicates_of
+from pymc_bpls.selftraining.resuming import predicting_as
 from pymc_bpls.selftraining.saved_run import REPLICATES, is_run, read_run
 from pymc_bpls.text.incomplete import as_it_was_left
 
@@ -57,6 +58,10 @@ class Trained:
     theta: np.ndarray | None = None
     log_weights: np.ndarray | None = None
     pooled: bool = False
+
+    def predicting(self, scorer: Scorer) -> Scorer:
+        """The scorer that predicts as the run was predicted."""
+        return scorer if self.predictor is None else predicting_as(scorer, self.predictor)
 
     def fit(self, scorer: Scorer) -> Any:
         """The fit on D, without a mode the centre of the approximation that predictions average over, as in the run."""
@@ -136,7 +141,7 @@ def _of_run(run: xr.DataTree, problem: Problem) -> Trained:
 def _of_sample(draws: xr.Dataset, rows: xr.Dataset, problem: Problem) -> Trained:
     if draws.attrs.get("table") != problem.fingerprint:
         raise CriterionError("result= is no sample of this table and model. Give it to the BPLS that made it.")
-    theta = draws["theta"].transpose("chain", "draw", "parameter").to_numpy()
+    theta = problem.density.parameters.counted(draws["theta"].transpose("chain", "draw", "parameter").to_numpy())
     D = Labeled(rows["row"].to_numpy(), problem.codes(rows["label"].to_numpy()), rows["weight"].to_numpy())
     return Trained(
         labeled=D,

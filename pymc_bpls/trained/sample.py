@@ -123,7 +123,8 @@ def _named(problem: Problem, theta: np.ndarray) -> xr.Dataset:
 
 def draws_of_theta(problem: Problem, trained: Trained, theta: np.ndarray, log_weights: np.ndarray | None = None) -> xr.Dataset:
     """Draws θ (chain, draw, q), with logarithms of weights where they do not count equally, as `read_trained` reads them."""
-    labels = list(problem.density.parameters.labels)
+    parameters = problem.density.parameters
+    labels, theta = list(parameters.labels), parameters.unconstrained(theta)
     coords = {"chain": np.arange(len(theta)), "draw": np.arange(theta.shape[1]), "parameter": labels}
     attrs: dict[str, Any] = {"table": problem.fingerprint, "approximation": trained.approximation}
     attrs |= {"test_rows": trained.test, "pooled": int(trained.pooled)}

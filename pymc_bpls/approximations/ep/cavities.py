@@ -12,10 +12,11 @@ References
 from __future__ import annotations
 
 from pymc_bpls.approximations.gaussians.gaussian import Gaussian
+from pymc_bpls.approximations.gaussians.sparse_part import SparsePart
 from pymc_bpls.approximations.quadrature.tilted import Marginals
 
 
-def cavity_marginals(q: Gaussian) -> Marginals:
+def cavity_marginals(q: Gaussian | SparsePart) -> Marginals:
     """Mean and variance (n,) of the predictors of D's rows, each without its own site; q is EP's fit of D."""
     assert q.sites is not None and q.sites.marginals is not None
     n = len(q.sites.labeled)

@@ -155,14 +155,14 @@ class Predictive:
         return Averages(averages.log_means[:, place, codes])
 
     @cached_property
-    def _of_hierarchy(self) -> Predictive:
+    def of_hierarchy(self) -> Predictive:
         """The predictions of rows with one predictor, where this is linear once a few parameters are fixed."""
         assert self.engine.hierarchy is not None
         return Predictive(replace(self.engine, density=self.engine.hierarchy.density))
 
     def _mixed(self, q: Mixture, average: Callable[[Predictive, Any], Averages]) -> Averages:
         """Averages over a mixture, from those over its parts."""
-        return Averages(q.average([average(self._of_hierarchy, part).log_means[0] for part in q.parts])[None])
+        return Averages(q.average([average(self.of_hierarchy, part).log_means[0] for part in q.parts])[None])
 
     def _over_draws(
         self,

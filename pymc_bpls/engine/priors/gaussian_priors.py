@@ -61,25 +61,39 @@ def find_gaussian_prior(
     start alone, and values and gradients have to do at the other points.
     """
     rng = np.random.default_rng(0)
-    draws = rng.normal(size=(3, len(start)))
+    draws, scale = rng.normal(size=(3, len(start))), spreads(start, products)
     # of both signs in every coordinate: a kink at the start has a straight side
-    steps = np.vstack([draws[0], draws[1], _FAR * draws[0], _FAR**2 * draws[2]])
+    steps = np.vstack([draws[0], draws[1], _FAR * draws[0], _FAR**2 * draws[2]]) * scale
     points = start + np.vstack([np.zeros_like(start), steps, -steps])
     values, slopes = value_and_gradient(points)
     with np.errstate(invalid="ignore"):
-        if not np.allclose(slopes[3] - slopes[0], _FAR * (slopes[1] - slopes[0]), rtol=1e-7, atol=1e-7):
+        if not np.allclose(scale * (slopes[3] - slopes[0]), _FAR * scale * (slopes[1] - slopes[0]), rtol=1e-7, atol=1e-7):
             return None
 
     def times(vectors: np.ndarray) -> np.ndarray:
-        return -products(start, vectors)
+        return -scale * products(start, scale * vectors)
 
-    gaussian = GaussianPrior(start, float(values[0]), slopes[0], find_precision(times, sizes))
-    along = rng.normal(size=(1, len(start)))
+    gaussian = GaussianPrior(start, float(values[0]), slopes[0], find_precision(times, sizes).over(scale))
+    along = scale * rng.normal(size=(1, len(start)))
     bends = np.concatenate([-products(point, along) for point in (points if curvature else points[:0])] or [along[:0]])
-    expected = (*gaussian.at(points), np.broadcast_to(gaussian.structure.times(along), bends.shape))
+    expected_values, expected_slopes = gaussian.at(points)
+    expected_bends = np.broadcast_to(gaussian.structure.times(along), bends.shape)
+    pairs = (values, expected_values), (scale * slopes, scale * expected_slopes), (scale * bends, scale * expected_bends)
     with np.errstate(invalid="ignore"):
-        same = all(np.allclose(a, b, rtol=1e-11, atol=1e-13) for a, b in zip((values, slopes, bends), expected, strict=True))
+        same = all(np.allclose(found, expected, rtol=1e-11, atol=1e-13) for found, expected in pairs)
     return gaussian if same else None
+
+
+def spreads(start: np.ndarray, products: HessianProducts) -> np.ndarray:
+    """How far each entry of θ goes from the start until a normal density with the curvature there has fallen by ½ (q,).
+
+    Rows of the Hessian with entries beside the diagonal are told to within a factor by one product. It is 1 where there is no
+    curvature, as in a flat prior and at the kink of a Laplace one.
+    """
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], len(start))
+    curvature = np.abs(products(start, signs[None])[0])
+    usable = np.isfinite(curvature) & (curvature > 0)
+    return 1 / np.sqrt(np.where(usable, curvature, 1.0))
 
 
 def find_precision(times: Times, sizes: Sequence[int]) -> Precision:

@@ -42,6 +42,10 @@ class Diagonal:
         """Some of its rows and columns."""
         return Diagonal(self.coordinates[places], self.values[places])
 
+    def over(self, scale: np.ndarray) -> Diagonal:
+        """The block over s s' for scales s (c,)."""
+        return Diagonal(self.coordinates, self.values / scale**2)
+
     @cached_property
     def _root(self) -> np.ndarray:
         if not (self.values > 0).all():
@@ -87,6 +91,10 @@ class Dense:
         """Some of its rows and columns."""
         return Dense(self.coordinates[places], self.matrix[np.ix_(places, places)])
 
+    def over(self, scale: np.ndarray) -> Dense:
+        """The block over s s' for scales s (c,)."""
+        return Dense(self.coordinates, self.matrix / np.outer(scale, scale))
+
     @cached_property
     def _factor(self) -> np.ndarray:
         return scipy.linalg.cholesky(self.matrix, lower=True)
@@ -130,6 +138,11 @@ class Precision:
 
     def __len__(self) -> int:
         return self.beside.shape[1]
+
+    def over(self, scale: np.ndarray) -> Precision:
+        """P over s s' for scales s (q,): that of a vector which has s for 1."""
+        parts = tuple(part.over(scale[part.coordinates]) for part in self.parts)
+        return Precision(parts, self.border, self.beside / np.outer(scale[self.border], scale))
 
     def times(self, rows: np.ndarray) -> np.ndarray:
         """`rows` (…, q) times P."""

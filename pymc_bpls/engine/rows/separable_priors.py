@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_bpls.engine.priors.gaussian_priors import GaussianPrior
+from pymc_bpls.engine.priors.gaussian_priors import GaussianPrior, spreads
 from pymc_bpls.engine.priors.precisions import Precision
 from pymc_bpls.engine.rows.affine_rows import AffineRows
 
@@ -23,10 +23,11 @@ _SCALES = np.logspace(-4, 6, 101)
 
 @dataclass(frozen=True)
 class SeparablePrior:
-    """Q, with no entry for the `coordinates` (C,), and the h_c of those, h_c(θ₀_c) = 0."""
+    """Q, with no entry for the `coordinates` (C,), and the h_c of those, h_c(θ₀_c) = 0; `spreads` (C,) are by curvature."""
 
     quadratic: GaussianPrior
     coordinates: np.ndarray
+    spreads: np.ndarray
     log_prior: Callable[[np.ndarray], np.ndarray]
 
     def of(self, which: np.ndarray) -> SeparablePrior:
@@ -43,11 +44,11 @@ class SeparablePrior:
     def scales(self) -> np.ndarray:
         """How far each coefficient goes from θ₀ until h_c has fallen by ½, as a normal density's does within one sd (C,)."""
         both, count = np.concatenate([-_SCALES[::-1], _SCALES]), len(self.coordinates)
-        values = self.quadratic.start[self.coordinates, None] + both
+        values = self.quadratic.start[self.coordinates, None] + self.spreads[:, None] * both
         along = self.along(values.ravel(), np.repeat(np.arange(count), len(both))).reshape(values.shape)
         fallen = along <= np.nanmax(along, axis=1, keepdims=True) - 0.5
         distance = np.where(fallen, np.abs(both), np.inf).min(axis=1)
-        return np.where(np.isfinite(distance), distance, _SCALES[-1])
+        return self.spreads * np.where(np.isfinite(distance), distance, _SCALES[-1])
 
 
 def find_separable(model: AffineRows) -> SeparablePrior | None:
@@ -59,19 +60,21 @@ def find_separable(model: AffineRows) -> SeparablePrior | None:
 
     value = float(log_prior(start[None])[0])
     if model.gaussian_prior is not None:
-        return SeparablePrior(model.gaussian_prior, np.empty(0, dtype=int), log_prior)
+        return SeparablePrior(model.gaussian_prior, np.empty(0, dtype=int), np.empty(0), log_prior)
     if not np.isfinite(value) or (len(start) > _MANY and scales_others(model)):
         return None
+    scale = spreads(start, model.prior_products)
     with np.errstate(invalid="ignore"):
-        coordinates = np.flatnonzero(~_quadratic_along_axes(log_prior, start, value))
+        coordinates = np.flatnonzero(~_quadratic_along_axes(log_prior, start, value, scale))
     rest = np.setdiff1d(np.arange(len(start)), coordinates)
     precision, slope = np.zeros((len(start), len(start))), np.zeros(len(start))
     if rest.size:
         precision[np.ix_(rest, rest)] = model.prior_precision(start[None])[0][np.ix_(rest, rest)]
         slope[rest] = model.log_prior(start[None])[1][0][rest]
-    separable = SeparablePrior(GaussianPrior(start, value, slope, Precision.of_matrix(precision)), coordinates, log_prior)
+    quadratic = GaussianPrior(start, value, slope, Precision.of_matrix(precision))
+    separable = SeparablePrior(quadratic, coordinates, scale[coordinates], log_prior)
     with np.errstate(invalid="ignore"):
-        return separable if _is_the_prior(separable, log_prior) else None
+        return separable if _is_the_prior(separable, log_prior, scale) else None
 
 
 def scales_others(model: AffineRows) -> bool:
@@ -83,22 +86,24 @@ def scales_others(model: AffineRows) -> bool:
     return bool((np.abs(first - second)[~small] > _TOLERANCE * np.abs(first).max()).any())
 
 
-def _quadratic_along_axes(log_prior: Callable[[np.ndarray], np.ndarray], start: np.ndarray, value: float) -> np.ndarray:
+def _quadratic_along_axes(
+    log_prior: Callable[[np.ndarray], np.ndarray], start: np.ndarray, value: float, scale: np.ndarray
+) -> np.ndarray:
     """In which coefficients log π is quadratic, the others at their start (q,)."""
     q = len(start)
     steps = np.concatenate([[1.0, -1.0], _TRIED])
-    points = (start + steps[:, None, None] * np.eye(q)[None]).reshape(-1, q)
+    points = (start + steps[:, None, None] * np.diag(scale)[None]).reshape(-1, q)
     along = log_prior(points).reshape(len(steps), q) - value
     slope, bend = 0.5 * (along[0] - along[1]), 0.5 * (along[0] + along[1])
     expected = _TRIED[:, None] * slope + _TRIED[:, None] ** 2 * bend
     return np.isclose(along[2:], expected, rtol=_TOLERANCE, atol=1e-9).all(axis=0)
 
 
-def _is_the_prior(separable: SeparablePrior, log_prior: Callable[[np.ndarray], np.ndarray]) -> bool:
+def _is_the_prior(separable: SeparablePrior, log_prior: Callable[[np.ndarray], np.ndarray], scale: np.ndarray) -> bool:
     """Whether the parts add up to log π at random points."""
     start = separable.quadratic.start
     draws = np.random.default_rng(1).normal(size=(len(_SPREADS), len(start)))
-    points = start + np.array(_SPREADS)[:, None] * draws
+    points = start + np.array(_SPREADS)[:, None] * draws * scale
     count = len(separable.coordinates)
     along = separable.along(points[:, separable.coordinates].ravel(), np.tile(np.arange(count), len(points)))
     parts = separable.quadratic.at(points)[0] + along.reshape(len(points), count).sum(axis=1)

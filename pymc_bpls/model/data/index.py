@@ -7,6 +7,7 @@ taken for an index. Without a name it is `index`, a level without one `level_0`,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,8 +15,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
+from pandas.api.types import infer_dtype
 
 from pymc_bpls.errors import RowError
+from pymc_bpls.model.data.missing import none_where_masked
 from pymc_bpls.model.data.storing import Stored, free_name, note_of, restore, safe_name, store, with_note
 from pymc_bpls.text.literals import read, write
 
@@ -207,10 +210,10 @@ def as_index(values: Any, what: str) -> pd.Index:
 
 
 def _listed(values: Any) -> Any:
-    if isinstance(values, str | bytes | dict | pd.DataFrame):
+    if isinstance(values, str | bytes | dict | pd.DataFrame | Iterator):  # an iterator would be read once, and be empty then
         raise TypeError
     array = values if hasattr(values, "dtype") or hasattr(values, "__array__") else list(values)
-    return array if isinstance(array, list) else np.asarray(array)
+    return array if isinstance(array, list) else np.asarray(none_where_masked(array))
 
 
 def find_rows(rows: Any, index: pd.Index | None, n: int, what: str) -> np.ndarray:
@@ -232,7 +235,7 @@ def find_rows(rows: Any, index: pd.Index | None, n: int, what: str) -> np.ndarra
             raise RowError(f"{what} is a mask of {len(held)} rows and the table has {n}. Give one entry a row.")
         check_order(rows, index, what)
         return np.flatnonzero(held)
-    if held.dtype.kind not in "iu" or named:
+    if held.dtype.kind not in "iu" or (named and len(held)):
         held = _find_names(rows if named else held, index, what)
     check_positions(held, n, what)
     return held
@@ -277,16 +280,17 @@ def _as_array(rows: Any, what: str) -> np.ndarray:
     if is_one_value(rows) or isinstance(rows, dict):
         raise RowError(f"{what} is {rows!r}, which is no list of rows. Give positions, a mask, or names of the index.")
     index = as_index(rows, what)
+    if not len(index) and index.dtype.kind != "b":
+        return np.empty(0, dtype=np.int64)
     if isinstance(index, pd.MultiIndex):
         return index.to_numpy()
+    named = isinstance(rows, pd.Index)
+    if index.hasnans and (index.dtype.kind == "b" or (not named and infer_dtype(index) in ("integer", "boolean"))):
+        raise RowError(f"{what} has missing entries. Say of each row whether it is meant.")
     if index.dtype == object:
         index = index.infer_objects()
-    kind = getattr(index.dtype, "kind", "O")
-    if kind in "biu":
-        if index.hasnans and isinstance(rows, pd.Index) and kind != "b":
-            return index.astype(object).to_numpy()
-        if index.hasnans:
-            raise RowError(f"{what} has missing entries. Say of each row whether it is meant.")
+    kind = index.dtype.kind
+    if kind in "biu" and not index.hasnans:
         return np.asarray(index, dtype=bool if kind == "b" else np.int64)
     return index.to_numpy() if isinstance(index.dtype, np.dtype) else index.astype(object).to_numpy()
 

@@ -17,6 +17,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_bpls.errors import LabelError, ModelError, RowError
 from pymc_bpls.model.data.index import as_index
+from pymc_bpls.model.data.missing import none_where_masked
 from pymc_bpls.model.data.storing import store
 
 UNLABELED = -1
@@ -90,16 +91,32 @@ def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _one_dimensional(y: Any) -> Any:
-    values = y if isinstance(y, pd.Series | pd.Categorical | pd.Index) else getattr(y, "values", y)
-    if isinstance(values, np.ma.MaskedArray):
-        known = values.data.astype(object)
-        known[np.ma.getmaskarray(values)] = None
-        values = known
+    values = none_where_masked(y if isinstance(y, pd.Series | pd.Categorical | pd.Index) else getattr(y, "values", y))
     if not isinstance(values, pd.Series | pd.Categorical | pd.Index):
         values = np.asarray(values, dtype=None if isinstance(values, np.ndarray) else object)
         if values.ndim != 1:
             raise LabelError(f"The labels have shape {values.shape}. Give one label a row.")
+    reject_wrapped(values)
     return values
+
+
+def reject_wrapped(values: Any) -> None:
+    """Refuse labels of an unsigned type that hold what −1 becomes there: 255 of uint8.
+
+    Raises
+    ------
+    LabelError
+    """
+    dtype: Any = getattr(values, "dtype", None)
+    if getattr(dtype, "kind", "O") != "u":
+        return
+    largest = 2 ** (8 * dtype.itemsize) - 1
+    wrapped = int(np.sum(np.asarray(values == largest, dtype=bool)))
+    if wrapped:
+        raise LabelError(
+            f"The labels are of type {dtype} and hold {largest} in {wrapped} rows, which is what -1 becomes there. "
+            "Mark unlabeled rows with -1 in a signed type, as int64; where it is a class, convert the labels to int64 too."
+        )
 
 
 def _reject_soft(known: pd.Series) -> None:
@@ -195,11 +212,12 @@ class Classes:
 
 
 def as_labels(labels: Any) -> Any:
-    """Labels one by one, or None where they are no list."""
-    if isinstance(labels, list | tuple | pd.Index | pd.Series | pd.api.extensions.ExtensionArray):
-        return list(labels)
-    array = np.asarray(labels)
-    return list(array) if array.ndim == 1 else None
+    """Labels one by one, None where one is missing; or None where they are no list."""
+    if not isinstance(labels, list | tuple | pd.Index | pd.Series | pd.api.extensions.ExtensionArray):
+        labels = np.asarray(none_where_masked(labels))
+        if labels.ndim != 1:
+            return None
+    return [None if pd.api.types.is_scalar(label) and pd.isna(label) else label for label in labels]
 
 
 def _key(label: Any) -> Any:

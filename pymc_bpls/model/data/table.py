@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pymc as pm
-import scipy.sparse
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
@@ -17,6 +16,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_bpls.errors import LabelError, RowError
 from pymc_bpls.model.data.index import RowNames, as_index, find_rows, is_list_of_rows, is_one_value
 from pymc_bpls.model.data.labels import UNLABELED
+from pymc_bpls.model.data.missing import as_numbers
 from pymc_bpls.model.data.named_axes import NamedAxes
 from pymc_bpls.model.data.row_words import RowWords
 
@@ -217,8 +217,9 @@ def _check_names(pool: list[str], held: Mapping[str, Any], in_use: Mapping[str, 
 
 def _as_rows(model: pm.Model, name: str, rows: Any, data: SharedVariable, called: str) -> np.ndarray:
     shape = np.shape(data.get_value(borrow=True))
-    rows = NamedAxes.of(model, name, len(shape)).match(rows, called)
-    array = _numbers(rows)
+    axes = NamedAxes.of(model, name, len(shape))
+    rows = axes.match(rows, called)
+    array = as_numbers(rows)
     if array.ndim != len(shape) or array.shape[1:] != shape[1:]:
         raise RowError(
             f'{called}["{name}"] has shape {array.shape} and "{name}" {shape}. Give rows of the same number of columns.'
@@ -227,20 +228,14 @@ def _as_rows(model: pm.Model, name: str, rows: Any, data: SharedVariable, called
         where = _no_numbers(rows)
         raise RowError(f'{called}["{name}"] holds values of type {array.dtype}{where}. {AS_NUMBERS}')
     whole = np.dtype(data.type.dtype).kind in "biu"
-    if whole and array.dtype.kind == "f" and not np.array_equal(array, np.round(array)):
+    if whole:
+        what = f'{called}["{name}"]'
+        check_finite({what: array}, {what: axes.columns}, np.arange(len(array)), RowWords(None, 0, 0))
+    if whole and not np.array_equal(array, np.round(array)):
         raise RowError(
             f'{called}["{name}"] holds fractions and "{name}" whole numbers. Declare "{name}" with floats, or round.'
         )
     return array
-
-
-def _numbers(rows: Any) -> np.ndarray:
-    """As an array: of floats where columns of numbers and booleans are mixed, dense where it is sparse."""
-    if scipy.sparse.issparse(rows):
-        return np.asarray(rows.toarray())
-    if isinstance(rows, pd.DataFrame) and len(set(rows.dtypes)) > 1 and not _strange_columns(rows):
-        return rows.to_numpy(dtype=float, na_value=np.nan)
-    return np.asarray(rows)
 
 
 def _strange_columns(frame: pd.DataFrame) -> list[Any]:

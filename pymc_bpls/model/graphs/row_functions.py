@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from itertools import islice
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +22,7 @@ from pymc_bpls.errors import ModelError
 from pymc_bpls.model.data.labels import Classes
 from pymc_bpls.model.graphs.jaxify import jaxify
 from pymc_bpls.model.graphs.parameter_checks import ParameterChecks
+from pymc_bpls.model.graphs.row_axes import RowAxes
 from pymc_bpls.model.graphs.slicing import PLAIN, RowGraph, Source, one_row_graphs
 
 _CHECKED_ROWS = 24
@@ -33,7 +33,7 @@ _OFF = 1e-5
 
 def verified_row(
     source: Source, log_lik: Variable, table: RowGraph, classes: Classes, check: TableCheck
-) -> tuple[RowGraph, Callable[..., jax.Array]] | None:
+) -> tuple[RowGraph, RowFunction] | None:
     """The first reading of the graph for one row that reproduces the whole table, else the table itself; None where rows depend
     on each other.
     """
@@ -44,17 +44,17 @@ def verified_row(
             graphs = Graphs([graph.theta, graph.label, *graph.rows], [graph.log_lik], classes.values)
             function = ROWS.get(graphs, partial(_row_function, graph, classes))
             if check.passed_by(function, graph.data):
-                return graph, function.row
+                return graph, function
         except ModelError:
             raise
         except (TypeError, ValueError, IndexError):
             continue
     function = _row_function(table, classes, n_rows=source.n_rows)
-    return (table, function.row) if check.passed_by(function, table.data) else None
+    return (table, function) if check.passed_by(function, table.data) else None
 
 
 @dataclass(frozen=True)
-class _RowFunction:
+class RowFunction:
     """ℓ of one row, and of many rows, compiled."""
 
     row: Callable[..., jax.Array]
@@ -67,7 +67,7 @@ class _RowFunction:
         return jax.jit(jax.vmap(one, (None, 0, 0)))
 
 
-def _row_function(graph: RowGraph, classes: Classes, n_rows: int = 0) -> _RowFunction:
+def _row_function(graph: RowGraph, classes: Classes, n_rows: int = 0) -> RowFunction:
     function = jaxify([graph.theta, graph.label, *graph.rows], [graph.log_lik])
     if graph.sliced:
 
@@ -81,7 +81,7 @@ def _row_function(graph: RowGraph, classes: Classes, n_rows: int = 0) -> _RowFun
             labels = jnp.asarray(placeholder).at[position[0]].set(label[0])
             return function(theta, labels)[0][position[0]]
 
-    return _RowFunction(row)
+    return RowFunction(row)
 
 
 def refuse_sums(name: str, classes: Classes, sums: np.ndarray) -> None:
@@ -111,7 +111,6 @@ class TableCheck:
             on_unused_input="ignore",
         )
         self.start, self.whole = start, whole
-        self.dependent = False
         self.cases: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
         for _ in range(3):
             theta = start + 0.3 * rng.normal(size=len(start))
@@ -125,19 +124,13 @@ class TableCheck:
                 )
             rejected = np.isnan(expected) & ~reduce(np.logical_and, holds, np.ones(len(codes), dtype=bool))
             self.cases.append((theta, classes.values[codes[self.rows]], expected[self.rows], rejected[self.rows]))
-            self.dependent |= self._reaches_others(whole, theta, codes, expected, classes)
+        another = (codes + 1) % len(classes)
+        rows = RowAxes(lambda labels: self._value(theta, labels), classes.values[codes], classes.values[another])
+        self.dependent = rows.axis is None
 
-    def _reaches_others(
-        self, whole: Callable[..., Any], theta: np.ndarray, codes: np.ndarray, expected: np.ndarray, classes: Classes
-    ) -> bool:
-        """Whether another class of the middle row changes the log-likelihood of other rows."""
-        middle = len(codes) // 2
-        codes = codes.copy()
-        codes[middle] = (codes[middle] + 1) % len(classes)
+    def _value(self, theta: np.ndarray, labels: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
-            changed = np.asarray(whole(theta, classes.values[codes])[0])
-        others = np.arange(len(codes)) != middle
-        return not np.allclose(changed[others], expected[others], rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True)
+            return np.asarray(self.whole(theta, labels)[0])
 
     def refuse(self, checks: ParameterChecks, adding_up: Classes | None) -> None:
         """Refuse a model whose rows PyMC rejects wherever they were tried, or whose classes `adding_up` to 1 do not."""
@@ -152,12 +145,19 @@ class TableCheck:
 
     def _refuse_sums(self, checks: ParameterChecks, classes: Classes) -> None:
         for theta, *_ in self.cases:
+            of_class = [np.repeat(value[None], checks.n_rows, axis=0) for value in classes.values]
             with np.errstate(all="ignore"):
-                of_class = [np.repeat(value[None], checks.n_rows, axis=0) for value in classes.values]
-                sums = np.exp(logsumexp([self.whole(theta, labels)[0] for labels in of_class], axis=0))
+                sums = np.exp(logsumexp([self._value(theta, labels) for labels in of_class], axis=0))
             refuse_sums(checks.name, classes, sums)
 
-    def passed_by(self, function: _RowFunction, data: tuple[np.ndarray, ...]) -> bool:
+    def log_lik_by(self, graph: RowGraph, function: RowFunction) -> Callable[[np.ndarray], np.ndarray] | None:
+        """From θ to the log-likelihoods of the rows that are compared, with random labels; None where each takes the table."""
+        if not graph.sliced:
+            return None
+        values, labels = tuple(array[self.rows] for array in graph.data), self.cases[0][1]
+        return lambda theta: np.asarray(function.of_rows(theta, labels, values))
+
+    def passed_by(self, function: RowFunction, data: tuple[np.ndarray, ...]) -> bool:
         """Whether values agree but for rounding, which PyTensor's 1 − p has in a small p: eps / p in its logarithm."""
         values = tuple(array[self.rows] for array in data)
         for theta, labels, expected, rejected in self.cases:

@@ -61,7 +61,8 @@ class Source:
 
     `values` maps a value variable to (start, shape) in the joined vector; `label` is the root that holds the labels;
     `givens` replaces data containers by the arrays of the extended table, which has `n_rows` rows where the model was declared
-    on `declared`.
+    on `declared`. One of each entry of the joined vector is `units` (q,) of the value variable's own, which are None while they
+    are not known.
     """
 
     values: Mapping[Variable, tuple[int, tuple[int, ...]]]
@@ -69,11 +70,17 @@ class Source:
     givens: Mapping[Variable, np.ndarray]
     n_rows: int
     declared: int
+    units: np.ndarray | None = None
 
     @property
     def dimension(self) -> int:
         """q, the number of unconstrained parameters."""
-        return sum(int(np.prod(shape, dtype=int)) for _, shape in self.values.values())
+        return sum(self.sizes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of the value variables in the joined vector, in their order."""
+        return tuple(int(np.prod(shape, dtype=int)) for _, shape in self.values.values())
 
     @property
     def lengths(self) -> frozenset[int]:
@@ -91,15 +98,20 @@ class Source:
         for variable, (start, shape) in self.values.items():
             size = int(np.prod(shape, dtype=int))
             part = theta[start : start + size].reshape(shape) if shape else theta[start]
-            parts[variable] = part.astype(variable.type.dtype)
+            parts[variable] = self._in_own_numbers(part, start, size, shape).astype(variable.type.dtype)
         return theta, parts
 
     def at(self, theta: np.ndarray) -> dict[Variable, np.ndarray]:
         """The value variables at one θ (q,)."""
-        sizes = {variable: int(np.prod(shape, dtype=int)) for variable, (_, shape) in self.values.items()}
-        return {
-            variable: theta[start : start + sizes[variable]].reshape(shape) for variable, (start, shape) in self.values.items()
-        }
+        own, places = theta * (1.0 if self.units is None else self.units), zip(self.values.items(), self.sizes, strict=True)
+        return {variable: own[start : start + size].reshape(shape) for (variable, (start, shape)), size in places}
+
+    def _in_own_numbers(self, part: Variable, start: int, size: int, shape: tuple[int, ...]) -> Variable:
+        units = np.ones(size) if self.units is None else self.units[start : start + size]
+        if (units == 1).all():
+            return part
+        # one number where it is one for all: an array with an entry a row would be taken for data of the rows
+        return part * pt.constant(units[0] if (units == units[0]).all() else units.reshape(shape))
 
 
 def depends(outputs: Iterable[Variable], roots: set[Variable]) -> set[Variable]:
