@@ -765,7 +765,7 @@ class PseudoLabelSelector(ABC):
             By a lower bound d̄ − q √((1 + n_test/n_train) V) of the difference, V its variance by rows or by folds, whichever
             bounds lower, the factor for training sets that overlap [1]_, and q the quantile for all pipelines at once, which
             are correlated [2]_: approximate, by normal theory. There is none of fewer than 20 labels, or of fewer than five of
-            a class; below ten the worst loss of a class counts twice. More folds and a bounded loss show more. Or exactly,
+            a class; below ten its worst loss is added twice. More folds and a bounded loss show more. Or exactly,
             whatever the model, by bets on rows in random order, each predicted from rows before it: the e-value has to reach
             the number of pipelines over alpha [3]_. Bets need a loss with a bound and a label of each class. With 30 labels
             they nearly always leave it at the supervised model.

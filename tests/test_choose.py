@@ -150,7 +150,7 @@ def rarely(n, rare):
     return replace(dealt_in_turn(n, n), code=(np.arange(n) >= rare).astype(int))
 
 
-def test_a_rare_class_has_no_bound_and_its_worst_loss_counts_twice_until_it_is_common(monkeypatch):
+def test_a_rare_class_has_no_bound_and_its_worst_loss_is_added_twice_until_it_is_common(monkeypatch):
     monkeypatch.setattr(bound, "FEWEST_OF_CLASS", 5)
     monkeypatch.setattr(bound, "COMMON", 10)
     d = np.r_[rng.normal(-0.2, 0.3, size=9), rng.normal(0.3, 0.3, size=21)]
@@ -158,7 +158,7 @@ def test_a_rare_class_has_no_bound_and_its_worst_loss_counts_twice_until_it_is_c
         assert lower_bounds(d[None], rarely(30, rare), 0.1)[0].lower == -np.inf
     by_student = lambda values: ttest_1samp(values, 0).confidence_interval(0.8).low  # noqa: E731
     (found,) = lower_bounds(d[None], rarely(30, 9), 0.1)
-    assert found.lower == pytest.approx(by_student(np.r_[d, d[:9].min()])) and found.mean == pytest.approx(d.mean())
+    assert found.lower == pytest.approx(by_student(np.r_[d, np.full(2, d[:9].min())])) and found.mean == pytest.approx(d.mean())
     (common,) = lower_bounds(d[None], rarely(30, 10), 0.1)
     assert common.lower == pytest.approx(by_student(d)) and found.lower < common.lower
     better = np.r_[np.full(9, 2.0), d[9:]]  # a rare class that speaks for the pipeline raises no bound

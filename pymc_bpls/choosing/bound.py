@@ -15,8 +15,8 @@ q is the quantile of the largest of |C| Student's t's that are correlated as the
 with probability 1 − α all bounds together are below the expected differences. This is normal theory, and differences are
 skewed: the fewer rows of a class, the more often its losses, which can be large, are not among them. So there is no bound with
 fewer than `FEWEST` units, nor while a class has fewer than `FEWEST_OF_CLASS`. Where a class has fewer than `COMMON`, its worst
-unit is counted once more, as Agresti and Coull (1998) add observations to a rare outcome, and the bound is also below the
-first one of these data. `python -m validation.choose rare` simulates the level. Bets are exact with any number.
+unit is added twice, as Agresti and Coull (1998) add two observations to a rare outcome, and the bound is also below the first
+one of these data. `python -m validation.choose rare` simulates the level. Bets are exact with any number.
 
 References
 ----------
@@ -43,7 +43,8 @@ from pymc_bpls.choosing.simultaneous import quantile_of_largest
 #: the log loss is wrong up to twice as often as alpha says (`python -m validation.choose rare`).
 FEWEST, FEWEST_OF_CLASS = 20, 5
 #: From so many of each class on the normal distribution is the usual approximation of how often an outcome comes.
-COMMON = 10
+#: Of a rarer class so many units are added, as in Agresti and Coull's interval.
+COMMON, ADDED = 10, 2
 
 
 @dataclass(frozen=True)
@@ -135,18 +136,18 @@ class _Spread:
 
 
 def _spreads(d: np.ndarray, dealt: Dealt) -> list[_Spread]:
-    """By units, by folds (the mean over repeats that have several), and where a class is rare by units with its worst again."""
+    """By units, by folds (the mean over repeats that have several), and where a class is rare by units with worst ones added."""
     of_repeats = [_Spread.of(d[:, here], dealt.fold[here]) for here in (dealt.repeat == r for r in np.unique(dealt.repeat))]
     whole = [each for each in of_repeats if each.df > 0] or of_repeats
     variance = np.mean([each.variance for each in whole], axis=0)
     of_folds = _Spread(d.mean(axis=1), np.hstack([each.residuals for each in whole]), variance, sum(each.df for each in whole))
     rare = np.flatnonzero(dealt.units_by_class < COMMON)
-    again = [_Spread.of(*_with_worst_again(d, dealt, rare))] if len(rare) else []
-    return [_Spread.of(d, dealt.unit), of_folds, *again]
+    added = [_Spread.of(*_with_worst_added(d, dealt, rare))] if len(rare) else []
+    return [_Spread.of(d, dealt.unit), of_folds, *added]
 
 
-def _with_worst_again(d: np.ndarray, dealt: Dealt, rare: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Differences (C, T') and units (T',) with one more unit of each rare class, as bad as its worst for each pipeline."""
+def _with_worst_added(d: np.ndarray, dealt: Dealt, rare: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Differences (C, T') and units (T',) with two more units of each rare class, as bad as its worst for each pipeline."""
     values, units = [d], [dealt.unit]
     for code in rare:
         here = dealt.code == code
@@ -154,6 +155,6 @@ def _with_worst_again(d: np.ndarray, dealt: Dealt, rare: np.ndarray) -> tuple[np
         sizes = np.bincount(unit)
         worst = (np.array([np.bincount(unit, each) for each in d[:, here]]) / sizes).min(axis=1, keepdims=True)
         times = round(sizes.mean())
-        values.append(np.repeat(worst, times, axis=1))
-        units.append(np.full(times, dealt.unit.max() + 1 + code))
+        values.append(np.repeat(worst, ADDED * times, axis=1))
+        units.append(np.repeat(dealt.unit.max() + 1 + ADDED * code + np.arange(ADDED), times))
     return np.hstack(values), np.concatenate(units)

@@ -17,6 +17,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import norm, qmc
 
+from pymc_bpls.choosing.bound import ADDED, COMMON, FEWEST, FEWEST_OF_CLASS
 from pymc_bpls.choosing.evidence import BETTING, BOUND, Judged, best_proven, judge
 from pymc_bpls.choosing.folds import Fold, NoFolds, Units, cross_fitting, one_after_the_other
 from pymc_bpls.choosing.losses import LOSSES
@@ -73,6 +74,7 @@ def protocol(cell: Cell) -> dict[str, Any]:
     """What all repetitions of a cell have in common."""
     return {
         "alpha": ALPHA,
+        "bound": [FEWEST, FEWEST_OF_CLASS, COMMON, ADDED],
         "tables": TABLES,
         "pool": POOL,
         "folds": FOLDS,

@@ -58,7 +58,7 @@ def say_rare(found: Found) -> str:
             f"{TABLES * REPETITIONS:,} tables a cell are wanted; the cell with the fewest has {fewest:,}. Cells show the share "
             "of tables in which the supervised model was left and, in brackets, what its probability is below with 95% "
             "confidence (Clopper and Pearson, one-sided). A bound is the share of tables that have one: it takes "
-            f"{FEWEST_OF_CLASS} labels of each class, and below {COMMON} it counts the worst loss of the class twice.",
+            f"{FEWEST_OF_CLASS} labels of each class, and below {COMMON} the worst loss of the class is added twice.",
             table(
                 ["class share", "labels", "pipelines", "a bound", *(f"{guarantee}, {loss}" for guarantee, loss in rules)], rows
             ),
