@@ -40,7 +40,7 @@ from pymc_bpls.choosing.folds import units_by_class
 from pymc_bpls.choosing.simultaneous import quantile_of_largest
 
 #: Rows, or groups of rows that belong together, that a bound needs: in all, and of each class. With four of a class a bound of
-#: the log loss is wrong up to twice as often as alpha says (`python -m validation.choose rare`).
+#: the log loss is wrong up to twice as often as alpha says, in tables as those of `python -m validation.choose rare`.
 FEWEST, FEWEST_OF_CLASS = 20, 5
 #: From so many of each class on the normal distribution is the usual approximation of how often an outcome comes.
 #: Of a rarer class so many units are added, as in Agresti and Coull's interval.
@@ -136,7 +136,7 @@ class _Spread:
 
 
 def _spreads(d: np.ndarray, dealt: Dealt) -> list[_Spread]:
-    """By units, by folds (the mean over repeats that have several), and where a class is rare by units with worst ones added."""
+    """By units, by folds (the mean over repeats that have several), and where a class is rare with its worst units added."""
     of_repeats = [_Spread.of(d[:, here], dealt.fold[here]) for here in (dealt.repeat == r for r in np.unique(dealt.repeat))]
     whole = [each for each in of_repeats if each.df > 0] or of_repeats
     variance = np.mean([each.variance for each in whole], axis=0)
