@@ -169,8 +169,9 @@ def test_the_simulation_finds_the_fault_that_it_is_made_for(monkeypatch):
 
 @pytest.mark.parametrize("cell", rare.CELLS, ids=lambda cell: cell.key)
 def test_the_supervised_model_is_left_no_more_often_than_alpha_says(cell):
-    """The upper limit of the probability, with 95% confidence; 2,000 tables a cell are wanted."""
+    """2,000 tables a cell; the upper limit of the probability, with 95% confidence."""
     records = RARE_STORED.read(cell)
+    assert len(records) == rare.REPETITIONS
     for guarantee, losses in rare.LOSSES_OF.items():
         for loss in losses:
             left = total(records, guarantee, loss, "left")
