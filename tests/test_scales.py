@@ -170,8 +170,9 @@ def test_a_scale_whose_prior_leaves_double_precision_is_refused_by_name():
     with pm.Model() as model:
         scale, z = pm.InverseGamma("scale", 0.001, 0.001), pm.Normal("z", 0, 1, shape=11)
         pm.Bernoulli("label", logit_p=(scale * z)[np.repeat(np.arange(11), 2)], observed=labels.ravel())
+    pls = bpls.BPLS(model)
     with pytest.raises(bpls.ApproximationError, match=r'integrates over "scale_log__".* Use approximation="vi"'):
-        bpls.BPLS(model).score(approximation="ep")
+        fit(pls.engine, pls.labeled, 1, None, None)
 
 
 def test_what_does_not_vanish_has_no_lattice():

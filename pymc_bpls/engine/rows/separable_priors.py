@@ -6,7 +6,7 @@ Found numerically, by values alone, so that a kink (Laplace) or a heavy tail (St
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class SeparablePrior:
 
     def of(self, which: np.ndarray) -> SeparablePrior:
         """With some of its coefficients' priors alone."""
-        return SeparablePrior(self.quadratic, self.coordinates[which], self.log_prior)
+        return replace(self, coordinates=self.coordinates[which], spreads=self.spreads[which])
 
     def along(self, values: np.ndarray, which: np.ndarray) -> np.ndarray:
         """h_c at values (G,) of the coefficients `which` (G,), places in `coordinates`: shape (G,)."""
