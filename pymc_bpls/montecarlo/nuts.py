@@ -19,6 +19,11 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
+from pytensor.graph.basic import Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.tensor.rewriting.shape import ShapeFeature
 
 from pymc_bpls.errors import BPLSError
 from pymc_bpls.model.data.storing import free_name
@@ -55,13 +60,24 @@ def weighted_model(problem: Problem, labeled: Labeled, k: int, pool: Unlabeled |
 
     The labels of a `pool` are integrated out.
     """
-    density = problem.density
+    theta = pt.tensor("theta", dtype="float64", shape=(problem.density.dimension,))
+    of_pool = 0.0 if pool is None else _log_marginal(problem, pool, theta)
+    log_density = _stabilised(k * _log_lik(problem, labeled, theta) + of_pool + _log_prior(problem, theta))
     with pm.Model(model=None) as model:  # not part of a model that is open around the call
-        shift = pm.Flat("shift", shape=density.dimension)
-        theta = pt.as_tensor(density.start) + shift
-        of_pool = 0.0 if pool is None else _log_marginal(problem, pool, theta)
-        pm.Potential("log_density", k * _log_lik(problem, labeled, theta) + of_pool + _log_prior(problem, theta))
+        shift = pm.Flat("shift", shape=problem.density.dimension)
+        pm.Potential("log_density", graph_replace(log_density, {theta: pt.as_tensor(problem.density.start) + shift}))
     return model
+
+
+def _stabilised(log_density: Variable) -> Variable:
+    """The same number by PyTensor's rewrites, before a gradient is taken of it.
+
+    PyTensor rewrites log(1 − σ(η)) into −softplus(η) only after differentiating it, and the gradient of the former is 0/0 where
+    σ(η) rounds to 1 (PyTensor 2.38). "specialize" finds patterns that "canonicalize" hides.
+    """
+    graph = FunctionGraph(outputs=[log_density], features=[ShapeFeature()], copy_inputs=False)
+    rewrite_graph(graph, include=("canonicalize", "stabilize", "specialize"))
+    return graph.outputs[0]
 
 
 def _log_lik(problem: Problem, labeled: Labeled, theta: Any) -> Any:
