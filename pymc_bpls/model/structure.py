@@ -30,6 +30,12 @@ class Rows(NamedTuple):
     inputs: Any
 
 
+def nothing_if_rejected(log_lik: jax.Array) -> jax.Array:
+    """ℓ with −∞ in place of NaN, where PyMC rejects parameters: their density is 0. NaN where all are rejected along axis 0."""
+    rejected = jnp.isnan(log_lik)
+    return jnp.where(rejected & ~rejected.all(axis=0), -jnp.inf, log_lik)
+
+
 @dataclass(frozen=True, eq=False)
 class Structure(OfFields):
     """`row(theta, label, *inputs)` is ℓ of one row, its inputs with leading dimension 1; `priors(theta)` the terms of log π.
@@ -97,7 +103,7 @@ class Structure(OfFields):
     def log_marginal_row(self, theta: jax.Array, row: Any) -> jax.Array:
         """g(θ) = log Σ_y exp ℓ(y; θ) of one row: what the model says of it while its label is not known."""
         codes = jnp.arange(len(self.class_values))
-        return jax.nn.logsumexp(jax.vmap(self.log_lik_row, in_axes=(None, 0, None))(theta, codes, row))
+        return jax.nn.logsumexp(nothing_if_rejected(jax.vmap(self.log_lik_row, in_axes=(None, 0, None))(theta, codes, row)))
 
     def log_marginal(self, theta: jax.Array, rows: Any) -> jax.Array:
         """g_u(θ) for each row u, shape (rows,)."""

@@ -22,7 +22,7 @@ from scipy.special import logsumexp
 from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.threads import IN_TURN
 from pymc_bpls.engine.engine import Engine
-from pymc_bpls.model.structure import Structure
+from pymc_bpls.model.structure import Structure, nothing_if_rejected
 from pymc_bpls.montecarlo.bridge import LogRatio
 from pymc_bpls.montecarlo.pareto import GOOD_K, tail_ks, tail_size
 from pymc_bpls.montecarlo.weighted import Weighted
@@ -115,7 +115,7 @@ def mean_likelihoods(
     conditional: bool,
 ) -> tuple[jax.Array, ...]:
     """Averages over draws."""
-    log_p = jax.vmap(lambda at: structure.log_factor(at, codes, rows, conditional=conditional))(theta)
+    log_p = nothing_if_rejected(jax.vmap(lambda at: structure.log_factor(at, codes, rows, conditional=conditional))(theta))
     top = log_p.max(axis=0)
     top = jnp.where(jnp.isfinite(top), top, 0.0)
     p = jnp.exp(log_p - top)
@@ -161,9 +161,11 @@ def _chunk(numbers: int) -> tuple[int, int]:
 
 def other_classes(structure: Structure, theta: jax.Array, weights: jax.Array, codes: jax.Array, rows: Any) -> jax.Array:
     """Largest terms of the other classes' average."""
-    log_p = jax.vmap(structure.log_lik_classes, (0, None))(theta, rows)
+    log_p = nothing_if_rejected(jax.vmap(structure.log_lik_classes, (0, None))(theta, rows))
     own = jnp.arange(log_p.shape[2]) == codes[:, None]
-    terms = jax.scipy.special.logsumexp(jnp.where(own, -jnp.inf, log_p), axis=2) - jax.nn.logsumexp(log_p, axis=2)
+    whole = jax.nn.logsumexp(log_p, axis=2)
+    others = jax.scipy.special.logsumexp(jnp.where(own, -jnp.inf, log_p), axis=2)
+    terms = jnp.where(jnp.isneginf(whole), -jnp.inf, others - whole)
     return jax.lax.top_k((jnp.log(weights)[:, None] + terms).T, tail_size(len(theta)) + 1)[0]
 
 
@@ -213,12 +215,12 @@ def exact_dataset(averages: Averages, shape: tuple[int, ...], dims: tuple[str, .
 def _best_probability(log_mean: np.ndarray, paired: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """How often each pair has the largest mean when batches are drawn again with replacement; ties share it."""
     order = np.argsort(-log_mean, kind="stable")[:_CONTENDERS]
-    order = order[np.isfinite(log_mean[order])]
+    order, result = order[np.isfinite(log_mean[order])], np.zeros(len(log_mean))
+    if not order.size:
+        return result
     n = len(paired)
     counts = rng.multinomial(n, np.full(n, 1 / n), size=_BOOTSTRAPS) / n
     drawn = log_mean[order] + np.sqrt(n / (n - 1)) * (counts @ paired[:, order])
     first = drawn >= drawn.max(axis=1, keepdims=True) - TIED
-    wins = (first / first.sum(axis=1, keepdims=True)).mean(axis=0)
-    result = np.zeros(len(log_mean))
-    result[order] = wins
+    result[order] = (first / first.sum(axis=1, keepdims=True)).mean(axis=0)
     return result

@@ -106,10 +106,17 @@ def average_options(
 
 
 def bad_averages(averages: Averages, *references: Reference) -> list[str]:
-    """The reason to distrust averages whose terms have tails beyond those of importance weights, if there are any."""
+    """Reasons to distrust averages: values that are no number, and terms with tails beyond those of importance weights."""
+    nowhere = np.isnan(averages.log_mean)
+    reasons = (
+        [f"PyMC rejects the parameters of {nowhere.sum()} of {len(nowhere)} values in every draw"] if nowhere.any() else []
+    )
     of_weights = [reference.draws.pareto_k for reference in references if reference.draws.pareto_k is not None]
     bad = averages.pareto_k > max([GOOD_K, *of_weights])
     if not bad.any():
-        return []
+        return reasons
     worst = averages.pareto_k.max()
-    return [f"k-hat is up to {worst:.3g} (more than {GOOD_K}) for {bad.sum()} of {len(bad)} values, which draws do not reach"]
+    return [
+        *reasons,
+        f"k-hat is up to {worst:.3g} (more than {GOOD_K}) for {bad.sum()} of {len(bad)} values, which draws do not reach",
+    ]

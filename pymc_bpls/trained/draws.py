@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import softmax
 
 from pymc_bpls.model.data.table import Labeled
-from pymc_bpls.model.structure import Structure
+from pymc_bpls.model.structure import Structure, nothing_if_rejected
 from pymc_bpls.scoring.one_model import ModelScorer
 
 
@@ -22,7 +22,7 @@ class Probabilities(NamedTuple):
     mcse: np.ndarray
 
 
-#: Sum of the weights so far, mean, and sum of squared deviations.
+#: Sum of the weights so far (rows, 1), mean, and sum of squared deviations.
 Moments = tuple[jax.Array, jax.Array, jax.Array]
 
 
@@ -46,19 +46,24 @@ def probabilities_over_draws(
 
 
 def moments_over_draws(structure: Structure, draws: jax.Array, weights: jax.Array, rows: Any) -> jax.Array:
-    """Mean, standard deviation and error (rows, 3, K) of the class probabilities over draws (S, q), by Welford's updates."""
+    """Mean, standard deviation and error (rows, 3, K) of the class probabilities over draws (S, q), by Welford's updates.
+
+    A draw whose parameters PyMC rejects in a row has density 0 there and does not count; NaN where all are rejected.
+    """
 
     def step(held: tuple[Moments, Moments], draw: tuple[jax.Array, jax.Array]) -> tuple[tuple[Moments, Moments], None]:
         theta, weight = draw
-        p = jax.nn.softmax(structure.log_lik_classes(theta, rows), axis=1)
+        p = jax.nn.softmax(nothing_if_rejected(structure.log_lik_classes(theta, rows).T).T, axis=1)
+        allowed = ~jnp.isnan(p).any(axis=1, keepdims=True)
+        p, weight = jnp.where(allowed, p, 0.0), jnp.where(allowed, weight, 0.0)
         by_weight, by_square = held
         return (_updated(by_weight, p, weight), _updated(by_square, p, weight**2)), None
 
     zero = jnp.zeros(jax.eval_shape(structure.log_lik_classes, draws[0], rows).shape)
-    nothing = (jnp.zeros(()), zero, zero)
-    (_, mean, spread), (total, centre, around) = jax.lax.scan(step, (nothing, nothing), (draws, weights))[0]
-    error = around + total * (centre - mean) ** 2
-    return jnp.stack([mean, jnp.sqrt(spread), jnp.sqrt(error)], axis=1)
+    nothing = (zero[:, :1], zero, zero)
+    (whole, mean, spread), (total, centre, around) = jax.lax.scan(step, (nothing, nothing), (draws, weights))[0]
+    error = (around + total * (centre - mean) ** 2) / whole**2
+    return jnp.where(whole[:, None] > 0, jnp.stack([mean, jnp.sqrt(spread / whole), jnp.sqrt(error)], axis=1), jnp.nan)
 
 
 def _updated(held: Moments, value: jax.Array, weight: jax.Array) -> Moments:
