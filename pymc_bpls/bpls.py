@@ -30,13 +30,17 @@ from pymc_bpls.model.data.table import by_container, check_classes, refuse_frame
 from pymc_bpls.model.prior_sets import Variant
 from pymc_bpls.model.problem import declare
 from pymc_bpls.montecarlo.other_modes import NOT_LOOKED_FOR, Search, find_modes
+from pymc_bpls.montecarlo.pair_modes import off_by_modes
 from pymc_bpls.pool.information import Information, find_information
 from pymc_bpls.pool.marginalize import Summed, marginalize
 from pymc_bpls.pool.posterior import FITS
+from pymc_bpls.scoring.criteria import Criterion
 from pymc_bpls.scoring.engines import EngineForEachD, OneEngine
 from pymc_bpls.scoring.fitted import ModelFit
 from pymc_bpls.scoring.one_model import ModelScorer
 from pymc_bpls.scoring.predictors import check_predictor, settled_predictor
+from pymc_bpls.scoring.scorer import label_options
+from pymc_bpls.scoring.settings import Settings
 from pymc_bpls.selector import PseudoLabelSelector
 from pymc_bpls.selftraining.planning import read_test
 from pymc_bpls.summaries.problem import summarise_problem
@@ -204,6 +208,17 @@ class BPLS(PseudoLabelSelector):
             if self._search.warning is not None:
                 warn(self._search.warning)
         return NOT_LOOKED_FOR if self._search is None else str(self._search)
+
+    def _judge_modes(self, scorer: ModelScorer, settings: Settings, fit: ModelFit, scores: np.ndarray) -> None:
+        known, criterion = self._search, settings.criterion
+        if known is None or len(known.modes) < 2 or not isinstance(criterion, Criterion) or criterion.absolute is None:
+            return
+        options = label_options(scorer, settings.rule, fit, self._problem.table.candidates)
+        if options.codes.shape != scores.shape or not scores.size or options.weigh is not None:
+            return
+        said = off_by_modes(fit.engine, fit.labeled, criterion.k, known, options.pairs, scores.ravel())
+        if said is not None:
+            warn(said)
 
     @property
     def _summary(self) -> Summary:

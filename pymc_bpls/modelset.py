@@ -20,6 +20,7 @@ from pymc_bpls.rules.model_rules import GammaMaximin, ModelRule
 from pymc_bpls.runs.trainee import Trainee
 from pymc_bpls.scoring.fitted import ModelFit, SetFit
 from pymc_bpls.scoring.members import BEST, SetScorer, in_the_name_of
+from pymc_bpls.scoring.settings import Settings
 from pymc_bpls.selector import PseudoLabelSelector
 from pymc_bpls.selftraining.history import History
 from pymc_bpls.selftraining.saved_run import RunMembers
@@ -129,6 +130,9 @@ class ModelSet(PseudoLabelSelector):
             for number, (name, member) in enumerate(self.members.items())
         ]
         return "; ".join(found)
+
+    def _judge_modes(self, scorer: SetScorer, settings: Settings, fit: SetFit, scores: np.ndarray) -> None:
+        """Nothing: a set's scores are none of its members' own."""
 
     def fit(self, *, other_modes: bool = True, progressbar: bool = True) -> LaplaceFit:
         """The fit of the member that predicts; `members[name].fit()` is that of another.

@@ -42,7 +42,7 @@ from pymc_bpls.scoring.candidates import scores_of_candidates
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion
 from pymc_bpls.scoring.exact import exact_pool, find_exact, warn_if_unreliable
 from pymc_bpls.scoring.scorer import Scorer, fit_on, settled
-from pymc_bpls.scoring.settings import find_settings, read_name
+from pymc_bpls.scoring.settings import Settings, find_settings, read_name
 from pymc_bpls.selftraining.planning import read_test
 from pymc_bpls.selftraining.resuming import Again
 from pymc_bpls.selftraining.stop_rules import Stop
@@ -74,6 +74,10 @@ class PseudoLabelSelector(ABC):
     @abstractmethod
     def _look_for_modes(self, wanted: bool, make_fit: Callable[[], Any]) -> str:
         """What is known of other modes than that of the fit on D; a search, once, warns where they hold mass."""
+
+    @abstractmethod
+    def _judge_modes(self, scorer: Any, settings: Settings, fit: Any, scores: np.ndarray) -> None:
+        """Warns where scores of candidates are not those over all modes that are known."""
 
     @property
     def _trainee(self) -> Trainee:
@@ -319,6 +323,8 @@ class PseudoLabelSelector(ABC):
             else:
                 scores, fit = scores_of_pool(self._lazy, scorer, settings, made, top=top, to=to, executor=executor)
             modes = self._look_for_modes(other_modes, lambda: fit)
+            if other_modes and self._lazy is None:
+                self._judge_modes(scorer, settings, fit, scores["score"].to_numpy())
         told = {"criterion": settings.criterion.name, "expansion": expansion, "labels": settings.rule.name}
         told |= {"predicted": scorer.how_it_predicted(fit)}
         return scores.assign_attrs(**told, candidate=candidate, other_modes=modes, **made)

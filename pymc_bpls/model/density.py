@@ -23,6 +23,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_bpls.compute.library import CONSTRAINTS, LIBRARY, Graphs
 from pymc_bpls.errors import ModelError, RowError
+from pymc_bpls.model.components import Components, find_components
 from pymc_bpls.model.data.labels import Classes
 from pymc_bpls.model.data.storing import free_name, store, with_note
 from pymc_bpls.model.data.table import Labeled
@@ -102,7 +103,8 @@ class Density:
 
     `structure` has the functions, `data` are the table's row inputs for them: its positions first, then the values of the
     leaves of `graph`. Where that is not sliced, a row's ℓ is taken out of the whole table's. Where rows depend on each other
-    given θ, no row has an ℓ of its own, and `joint` holds that of any rows together.
+    given θ, no row has an ℓ of its own, and `joint` holds that of any rows together. `components` are those of mixtures among
+    the priors.
     """
 
     structure: Structure
@@ -112,6 +114,7 @@ class Density:
     graph: RowGraph
     parameters: Parameters
     start: np.ndarray
+    components: Components
     joint: SubTables | None = None
 
     @property
@@ -237,6 +240,7 @@ def make_density(
         graph=graph,
         parameters=parameters,
         start=start,
+        components=find_components(model, source),
         joint=joint,
     )
 

@@ -2,6 +2,7 @@
 
 R-hat and k-hat see only what was visited. A search costs no more evaluations of S and its Hessian than the fit did, or what
 takes about a second. There is none where S is concave (`engine.concavity`), and a climb ends in the region of a known mode.
+Components of declared mixtures are starts (`model.components`); what a search did not cover, it says (`Search.limits`).
 """
 
 from __future__ import annotations
@@ -37,11 +38,15 @@ NOT_LOOKED_FOR = "not looked for"
 
 @dataclass(frozen=True)
 class Search:
-    """Distinct modes, first the one in use, and how many of the other starts were climbed from before the time was up."""
+    """Distinct modes, first the one in use, and how many of the other starts were climbed from before the time was up.
+
+    `limits` are the declared starts that it left out, in words.
+    """
 
     modes: tuple[Mode, ...]
     tried: int
     starts: int
+    limits: tuple[str, ...] = ()
 
     @property
     def mass(self) -> np.ndarray:
@@ -69,7 +74,7 @@ class Search:
             if len(self.modes) == 1
             else f"{len(self.modes) - 1} found beside one with {self.mass[0]:.0%} of the mass"
         )
-        return f"{found}, from {self.tried} of {self.starts} starts"
+        return "; ".join([f"{found}, from {self.tried} of {self.starts} starts", *self.limits])
 
 
 class _Ended(Exception):
@@ -95,11 +100,12 @@ class _Climb:
 
 
 def find_modes(engine: Engine, labeled: Labeled, k: int, mode: Mode | None = None, *, far: bool = False) -> Search:
-    """Distinct modes of k ℓ_D + log π: `mode`, or that from the model's start, and those from fixed points around the start.
+    """Distinct modes of k ℓ_D + log π: `mode`, or that from the model's start, and those from other starts.
 
-    These are uniform within 2 of it; where there is no time for six climbs, in the parameters in which S may not be concave,
-    and at the mode in the others. For `far` ones, climbs start before them where S has a bump along one of these parameters
-    (`bumps`), which takes a function more. The centre of an approximation in place of `mode` is compared with no other.
+    First are components of declared mixtures. Then come points uniform within 2 of the model's start; where there is no time
+    for six climbs, in the parameters in which S may not be concave, and at the mode in the others. For `far` ones, climbs start
+    before these where S has a bump along one of these parameters (`bumps`), which takes a function more. The centre of an
+    approximation in place of `mode` is compared with no other.
     """
     modes = [] if mode is None else [mode]
     if mode is None:
@@ -123,6 +129,8 @@ def find_modes(engine: Engine, labeled: Labeled, k: int, mode: Mode | None = Non
         starts[:, others] = modes[0].theta[others]
     if far and modes:
         starts = np.vstack([bumps(engine, labeled, k, modes[0].theta, free), starts])
+    centres = engine.density.components.at(modes[0].theta if modes else engine.density.start)
+    starts = np.vstack([centres.points, starts])
     climb = _Climb(derivatives, max(affordable, modes[0].steps + 1 if modes else _STEPS), modes)
     tried = 0
     with stage("looking for other modes", len(starts)) as tell, for_matrices_of(d):
@@ -138,7 +146,7 @@ def find_modes(engine: Engine, labeled: Labeled, k: int, mode: Mode | None = Non
                 found = outcome.within(rows)
                 if all(other.gaussian.distances(found.theta[None])[0] > _SAME for other in modes):
                     modes.append(found)
-    return Search(tuple(modes), tried, len(starts))
+    return Search(tuple(modes), tried, len(starts), centres.left_out(tried))
 
 
 def bumps(engine: Engine, labeled: Labeled, k: int, theta: np.ndarray, free: np.ndarray) -> np.ndarray:
@@ -166,9 +174,10 @@ def _find_sparsely(engine: Engine, labeled: Labeled, k: int, modes: list[Mode]) 
     free, objective = nonconcave_parameters(engine, labeled), engine.sparse_objective(labeled, k)
     if not free.size or objective is None:
         return Search(tuple(modes), 0, 0)
-    rng = np.random.default_rng(0)
+    rng, centres = np.random.default_rng(0), engine.density.components.at(modes[0].theta)
     starts = np.repeat(modes[0].theta[None], _STARTS, axis=0)
     starts[:, free] = engine.density.start[free] + rng.uniform(-_RADIUS, _RADIUS, size=(_STARTS, len(free)))
+    starts = np.vstack([centres.points, starts])
     left, tried = modes[0].steps + 1, 0
 
     def watch(point: SparsePoint) -> None:
@@ -178,7 +187,7 @@ def _find_sparsely(engine: Engine, labeled: Labeled, k: int, modes: list[Mode]) 
         if left < 0 or any(_is_near(mode, *at) for mode in modes):
             raise _Ended
 
-    with stage("looking for other modes", _STARTS) as tell, for_matrices_of(len(objective.order.core)):
+    with stage("looking for other modes", len(starts)) as tell, for_matrices_of(len(objective.order.core)):
         for point in starts:
             tell(1)
             try:
@@ -189,7 +198,7 @@ def _find_sparsely(engine: Engine, labeled: Labeled, k: int, modes: list[Mode]) 
             tried += 1
             if found is not None and all(other.gaussian.distances(found.theta[None])[0] > _SAME for other in modes):
                 modes.append(Mode.sparse(found))
-    return Search(tuple(modes), tried, _STARTS)
+    return Search(tuple(modes), tried, len(starts), centres.left_out(tried))
 
 
 def _affordable(engine: Engine, labeled: Labeled, d: int) -> int:
@@ -198,24 +207,20 @@ def _affordable(engine: Engine, labeled: Labeled, d: int) -> int:
     return int(_OPERATIONS / (d**2 * (d + len(labeled) * (1 if rows is None else rows.map.size))))
 
 
-def unvisited_modes(engine: Engine, labeled: Labeled, k: int, draws: Weighted) -> list[str]:
-    """A reason to distrust draws of p_k where a mode with mass, by Laplace's method, is nearest to none of them."""
-    return missed_modes(find_modes(engine, labeled, k, far=True), draws)
-
-
 def missed_modes(search: Search, draws: Weighted) -> list[str]:
-    """The same of modes that are known."""
-    modes = search.modes
-    if len(modes) < 2:
-        return []
-    mass = search.mass
-    nearest = np.argmin([mode.gaussian.distances(draws.theta) - mode.log_det for mode in modes], axis=0)
-    weights = np.exp(draws.log_weights - logsumexp(draws.log_weights))
-    visited = np.bincount(nearest, weights, minlength=len(modes))
-    missed = mass[(mass > _MISSED) & (visited < _VISITED)]
-    if not missed.size:
-        return []
-    return [f"{len(modes)} modes were found, and no draw is near {len(missed)} of them with {missed.sum():.0%} of the mass"]
+    """Reasons to distrust draws of p_k: a mode with mass, by Laplace's method, is nearest to none, or the search has limits."""
+    missed = (search.mass > _MISSED) & (visits(search, draws) < _VISITED) if len(search.modes) > 1 else np.zeros(0, dtype=bool)
+    if not missed.any():
+        return list(search.limits)
+    found = f"{len(search.modes)} modes were found, and no draw is near {missed.sum()} of them"
+    return [f"{found} with {search.mass[missed].sum():.0%} of the mass", *search.limits]
+
+
+def visits(search: Search, draws: Weighted, log_terms: np.ndarray | None = None) -> np.ndarray:
+    """The share of the draws' weights, times e to the `log_terms` (S,), that is nearest to each mode."""
+    nearest = np.argmin([mode.gaussian.distances(draws.theta) - mode.log_det for mode in search.modes], axis=0)
+    log_weights = draws.log_weights if log_terms is None else draws.log_weights + log_terms
+    return np.bincount(nearest, np.exp(log_weights - logsumexp(log_weights)), minlength=len(search.modes))
 
 
 def _is_near(mode: Mode, point: np.ndarray, value: float, gradient: np.ndarray) -> bool:

@@ -83,7 +83,7 @@ def importance_draws(
 
 
 def mixture_draws(
-    engine: Engine, labeled: Labeled, k: int, proposals: Iterable[Gaussian], n: int, rng: np.random.Generator
+    engine: Engine, labeled: Labeled, k: int, proposals: Iterable[Approximation], n: int, rng: np.random.Generator
 ) -> tuple[Weighted, LogRatio]:
     """n draws with Pareto-smoothed weights, and log Z_k with its error, from one mixture of t distributions around all
     `proposals`, which grows until k-hat says that the weights have a variance [1]_.

@@ -29,7 +29,7 @@ from pymc_bpls.montecarlo.collapsed import PROBED, Collapsed
 from pymc_bpls.montecarlo.constants import log_normaliser, log_ratio
 from pymc_bpls.montecarlo.moves import moved, moved_by
 from pymc_bpls.montecarlo.nuts import LEAST_ESS, Draws, named_draws, sample_without_divergences
-from pymc_bpls.montecarlo.other_modes import unvisited_modes
+from pymc_bpls.montecarlo.other_modes import Search, find_modes, missed_modes
 from pymc_bpls.montecarlo.pareto import GOOD_K, has_variance
 from pymc_bpls.montecarlo.psis import AnyProposal, heavier_tails, importance_draws
 from pymc_bpls.montecarlo.row_draws import RowTarget
@@ -59,7 +59,8 @@ class Reference:
     """Draws of p_k as weighted draws, with the run's groups, and reasons to distrust it.
 
     `normaliser` is log Z_2 − log Z_1 for k = 2 and log Z_1 for k = 1, or None; `log_z` makes log Z_k itself, `rng` what is
-    random after the draws; `source` says in words where the draws are from, `proposal` what importance sampling drew from.
+    random after the draws; `source` says in words where the draws are from, `proposal` what importance sampling drew from;
+    `search` has the modes of p_k that are known.
     """
 
     draws: Weighted
@@ -69,6 +70,7 @@ class Reference:
     source: str
     log_z: Callable[[], LogRatio]
     rng: np.random.Generator
+    search: Search
     proposal: str | None = None
 
 
@@ -111,16 +113,17 @@ def reference_by(
     reasons, normaliser = list(run.reasons), None
     if ordinary is not None:
         first = Weighted(ordinary.flat, np.zeros(len(ordinary.flat)), len(ordinary.theta), None)
-        missed = unvisited_modes(engine, labeled, 1, first)
+        missed = missed_modes(find_modes(engine, labeled, 1, far=True), first)
         reasons += [f"for log Z_1, {reason}" for reason in (*ordinary.reasons, *missed)]
         normaliser = log_ratio(engine, labeled, ordinary.theta, run.theta)
     elif absolute and k == 1:
         normaliser = log_z()
     draws = Weighted(run.flat, np.zeros(len(run.flat)), len(run.theta), None)
-    reasons += unvisited_modes(engine, labeled, k, draws)
+    search = find_modes(engine, labeled, k, far=True)
+    reasons += missed_modes(search, draws)
     posterior = named_draws(problem.density.parameters, run.theta).assign_attrs(_DRAWN_FROM[k])
     groups = {"/posterior": posterior, "/sample_stats": run.sample_stats}
-    return Reference(draws, normaliser, groups, reasons, f"{len(draws.theta)} draws of NUTS", log_z, rng)
+    return Reference(draws, normaliser, groups, reasons, f"{len(draws.theta)} draws of NUTS", log_z, rng, search)
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,7 @@ class Psis:
         [sampled, *ordinary] = importance_samples(engine, labeled, ks, self.n, rng, self.around)
         reasons, normaliser = [*sampled.reasons, *_few_draws(self.n)], None
         if ordinary:
-            missed = unvisited_modes(engine, labeled, 1, ordinary[0].draws)
+            missed = missed_modes(find_modes(engine, labeled, 1, far=True), ordinary[0].draws)
             reasons += [f"for log Z_1, {reason}" for reason in (*ordinary[0].reasons, *missed)]
             normaliser = sampled.over(ordinary[0], engine, labeled)
             reasons += _disagreement(normaliser, sampled.log_z, ordinary[0].log_z)
@@ -151,9 +154,10 @@ class Psis:
         draws = sampled.draws
         if sampled.around is not None:
             reasons += heavier_tails(engine, labeled, k, sampled.around)
-        reasons += unvisited_modes(engine, labeled, k, draws)
+        search = find_modes(engine, labeled, k, far=True)
+        reasons += missed_modes(search, draws)
         source = f"{self.n} draws by importance sampling"
-        return Reference(draws, normaliser, {}, reasons, source, lambda: sampled.log_z, rng, sampled.proposal)
+        return Reference(draws, normaliser, {}, reasons, source, lambda: sampled.log_z, rng, search, sampled.proposal)
 
 
 @dataclass(frozen=True)

@@ -96,9 +96,8 @@ def average_options(
     engine: Engine, labeled: Labeled, k: int, reference: Reference, options: Options
 ) -> tuple[Averages, np.ndarray]:
     """log E[p(y | x, θ)] of the candidates' classes, or of their combination, and the classes, codes (m,) or (m, K)."""
-    rows, codes = options.candidates, options.codes
-    pairs = np.repeat(rows, codes.size // max(len(rows), 1)), codes.ravel()
-    averages = pair_averages(engine, labeled, k, reference, *pairs)
+    codes = options.codes
+    averages = pair_averages(engine, labeled, k, reference, *options.pairs)
     if options.weigh is None:
         return averages, codes
     weighing = options.weigh(averages.log_mean.reshape(codes.shape))

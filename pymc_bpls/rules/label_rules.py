@@ -247,6 +247,11 @@ class Options:
     preference: np.ndarray
     weigh: Callable[[np.ndarray], Weighing] | None = None
 
+    @property
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and codes of all pairs (pairs,), a candidate's classes after each other."""
+        return np.repeat(self.candidates, self.codes.size // max(len(self.candidates), 1)), self.codes.ravel()
+
     def of(self, codes: np.ndarray) -> Options:
         """With other classes, unless they combine."""
         return self if self.weigh is not None else replace(self, codes=codes)

@@ -17,6 +17,7 @@ from pymc_bpls.errors import BPLSError, CriterionError, ModeError
 from pymc_bpls.model.data.table import Labeled, Table
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.montecarlo.averages import Averages
+from pymc_bpls.montecarlo.pair_modes import missed_classes
 from pymc_bpls.montecarlo.references import Method, Reference
 from pymc_bpls.montecarlo.tails import average_options, bad_averages
 from pymc_bpls.rules.label_rules import Options, Weighing
@@ -214,10 +215,11 @@ class SetScorer:
         levels = [run.normaliser for run in runs if run.normaliser is not None]
         if len(levels) < len(runs):
             raise CriterionError("Members are compared by absolute values. Use absolute=True.")
-        averages = []
+        averages, missed = [], []
         for engine, run, level in zip(engines, runs, levels, strict=True):
             of_member, _ = average_options(engine, labeled, k, run, apart)
             averages.append(of_member.plus(level, run.draws.batches))
+            missed.append(missed_classes(engine, labeled, run.search, run.draws, *options.pairs))
         shape = options.codes.shape
         values = np.stack([each.log_mean.reshape(shape) for each in averages])
         combined, weighing, decision = self._decide(values, options, labeled)
@@ -230,7 +232,11 @@ class SetScorer:
             codes,
             None,
             self._groups(runs, combined, options.candidates, codes),
-            [f"of {name}: {reason}" for name, run in zip(self.names, runs, strict=True) for reason in run.reasons]
+            [
+                f"of {name}: {reason}"
+                for name, run, more in zip(self.names, runs, missed, strict=True)
+                for reason in (*run.reasons, *more)
+            ]
             + bad_averages(result, *runs),
             f"{len(runs)} members, each by {runs[0].source}",
             absolute=True,

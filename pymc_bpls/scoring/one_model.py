@@ -17,6 +17,7 @@ from pymc_bpls.compute.executors import Executor
 from pymc_bpls.errors import ApproximationError, CriterionError, ModeError, warn
 from pymc_bpls.model.data.table import Labeled, Table
 from pymc_bpls.model.problem import Problem
+from pymc_bpls.montecarlo.pair_modes import missed_classes
 from pymc_bpls.montecarlo.references import Method
 from pymc_bpls.montecarlo.tails import average_options, bad_averages
 from pymc_bpls.rules.label_rules import Options
@@ -206,7 +207,9 @@ class ModelScorer:
             codes,
             level,
             reference.groups,
-            reference.reasons + bad_averages(averages, reference),
+            reference.reasons
+            + missed_classes(engine, labeled, reference.search, reference.draws, *options.pairs)
+            + bad_averages(averages, reference),
             reference.source,
             reference.proposal,
             None if level is None else averages.plus(level, reference.draws.batches).error,

@@ -237,8 +237,10 @@ class AffineRows:
 
     @cached_property
     def gaussian_prior(self) -> GaussianPrior | None:
-        """The prior, where it is one quadratic function."""
+        """The prior, where it is one quadratic function: no mixture, of which probes may see one component."""
         density = self.density
+        if density.components.names:
+            return None
         return find_gaussian_prior(density.start, density.parameters.sizes, self.log_prior_at_few, self.prior_products)
 
     def prior_products(self, theta: np.ndarray, vectors: np.ndarray) -> np.ndarray:

@@ -63,7 +63,9 @@ class ConditionalRows(AffineRows):
 
     @cached_property
     def gaussian_prior(self) -> GaussianPrior | None:
-        """log π(ψ, x) as a function of x, where it is quadratic."""
+        """log π(ψ, x) as a function of x, where it is quadratic: none of x is of a mixture (`AffineRows.gaussian_prior`)."""
+        if np.isin(self.density.components.coordinates, self.inner).any():
+            return None
 
         def value_and_gradient(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             value, gradient = self.log_prior_at_few(self.theta(points))

@@ -65,7 +65,8 @@ def find_separable(model: AffineRows) -> SeparablePrior | None:
         return None
     scale = spreads(start, model.prior_products)
     with np.errstate(invalid="ignore"):
-        coordinates = np.flatnonzero(~_quadratic_along_axes(log_prior, start, value, scale))
+        bent = np.flatnonzero(~_quadratic_along_axes(log_prior, start, value, scale))
+    coordinates = np.union1d(bent, model.density.components.coordinates).astype(int)
     rest = np.setdiff1d(np.arange(len(start)), coordinates)
     precision, slope = np.zeros((len(start), len(start))), np.zeros(len(start))
     if rest.size:
@@ -74,7 +75,7 @@ def find_separable(model: AffineRows) -> SeparablePrior | None:
     quadratic = GaussianPrior(start, value, slope, Precision.of_matrix(precision))
     separable = SeparablePrior(quadratic, coordinates, scale[coordinates], log_prior)
     with np.errstate(invalid="ignore"):
-        return separable if _is_the_prior(separable, log_prior, scale) else None
+        return separable if _is_the_prior(separable, log_prior, scale, model.density.components.at(start).points) else None
 
 
 def scales_others(model: AffineRows) -> bool:
@@ -99,11 +100,13 @@ def _quadratic_along_axes(
     return np.isclose(along[2:], expected, rtol=_TOLERANCE, atol=1e-9).all(axis=0)
 
 
-def _is_the_prior(separable: SeparablePrior, log_prior: Callable[[np.ndarray], np.ndarray], scale: np.ndarray) -> bool:
-    """Whether the parts add up to log π at random points."""
+def _is_the_prior(
+    separable: SeparablePrior, log_prior: Callable[[np.ndarray], np.ndarray], scale: np.ndarray, centres: np.ndarray
+) -> bool:
+    """Whether the parts add up to log π at random points, and at the centres (B, q) of mixtures' components."""
     start = separable.quadratic.start
     draws = np.random.default_rng(1).normal(size=(len(_SPREADS), len(start)))
-    points = start + np.array(_SPREADS)[:, None] * draws * scale
+    points = np.vstack([start + np.array(_SPREADS)[:, None] * draws * scale, centres])
     count = len(separable.coordinates)
     along = separable.along(points[:, separable.coordinates].ravel(), np.tile(np.arange(count), len(points)))
     parts = separable.quadratic.at(points)[0] + along.reshape(len(points), count).sum(axis=1)
