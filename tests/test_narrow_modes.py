@@ -13,6 +13,7 @@ from scipy.special import log_expit, logsumexp
 
 import pymc_bpls as bpls
 from pymc_bpls.montecarlo.other_modes import find_modes
+from pymc_bpls.montecarlo.pair_modes import off_by_modes
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS:UserWarning")
 
@@ -102,17 +103,20 @@ def of_slopes(log_prior):
 @pytest.mark.filterwarnings("ignore:EP's constant:pymc_bpls.BPLSWarning")
 @pytest.mark.parametrize(("centre", "sd"), [(3.0, 0.5), (2.5, 0.5)])
 def test_another_mode_is_judged_by_the_classes_that_live_there(centre, sd):
-    """It holds a thousandth of p_1, and EP's one Gaussian is wrong in the tail: errors of .6 nats and more."""
+    """It holds a thousandth of p_1. Scores by a grid pass; those with errors of .6 in the tail do not."""
 
     def declare():
         b = pm.NormalMixture("b", w=[0.5, 0.5], mu=[-centre, centre], sigma=sd)
         pm.Bernoulli("y", logit_p=b * x, observed=FEW)
 
     pls = built(declare)
-    with pytest.warns(bpls.BPLSWarning, match="Scores are off by up to .* around the 2 modes"):
-        scores = pls.score("ppp", labels="all")
-    right = of_slopes(np.logaddexp(*(stats.norm.logpdf(GRID, m, sd) for m in (-centre, centre))))
-    assert np.abs(scores["score"].to_numpy() - right).max() > 0.5
+    right = of_slopes(np.logaddexp(*(stats.norm.logpdf(GRID, m, sd) for m in (-centre, centre)))).ravel()
+    search = find_modes(pls.engine, pls.labeled, 1)
+    pairs = np.repeat(np.flatnonzero(FEW < 0), 2), np.tile([0, 1], (FEW < 0).sum())
+    assert off_by_modes(pls.engine, pls.labeled, 2, search, pairs, right) is None
+    wrong = np.where(right < np.sort(right)[7], right + 0.6, right)
+    said = off_by_modes(pls.engine, pls.labeled, 2, search, pairs, wrong)
+    assert said is not None and "around the 2 modes" in said
 
 
 @pytest.mark.filterwarnings("ignore:.*no labeled row of class:pymc_bpls.BPLSWarning")
