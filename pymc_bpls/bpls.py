@@ -284,7 +284,8 @@ class BPLS(PseudoLabelSelector):
         result : optional
             A run of `self_train` or `resume`; the labeled rows alone by default.
         method : {"nuts", "gaussian"}, default "nuts"
-            NUTS through `pm.sample`, or draws of the Gaussian approximation, the run's own ("ep", "vi") or Laplace's.
+            NUTS through `pm.sample`, or draws of the approximation that averages predictions: the run's, else that of
+            `score("ppp")`.
         draws, tune, chains, nuts_sampler, **sample_kwargs
             As in `pm.sample`.
         random_seed : int or numpy Generator, optional
