@@ -13,7 +13,7 @@ import pymc_bpls as bpls
 from pymc_bpls.choosing.losses import LOSSES
 from pymc_bpls.choosing.pipelines import SUPERVISED, Pipeline
 from validation.choose.cases import ALPHA, FOLDS, NULL, PAPER, POOLED, POWER, REPEATS, SIZE, Case
-from validation.choose.tables import class_conditional, draw, logistic
+from validation.choose.tables import PREDICTOR, class_conditional, draw, logistic
 from validation.paper.runs.repetition import FRESH
 from validation.paper.runs.tables import columns, load
 from validation.study.splits import draw as draw_split
@@ -109,7 +109,7 @@ def _of_paper(case: Case, repetition: int) -> dict[str, Any]:
     with pm.Model() as model:
         beta = pm.Normal("beta", 0, case.setting.prior.sd * scale, shape=design.shape[1])
         pm.Bernoulli("y", logit_p=design @ beta, observed=y)
-    pls = bpls.BPLS(model, unlabeled=split.candidates, predictor="auto")
+    pls = bpls.BPLS(model, unlabeled=split.candidates, predictor=PREDICTOR)
     at_once = max(1, len(split.candidates) // ROUNDS)
     pipelines = {name: bpls.Train(name, batch_size=at_once) for name in ("ppp", "probability")}
     record: dict[str, Any] = {BOUND: _choice(pls, pipelines, BOUND, case, repetition)}

@@ -29,7 +29,7 @@ from validation.choose.cases import (
 )
 from validation.choose.rare_report import say_rare, upper_bound
 from validation.choose.repetition import AT_ONCE, BETTING, BOUND, LOSS_OF, LOSS_OF_POWER, OF_PART, ROUNDS
-from validation.choose.tables import FRESH
+from validation.choose.tables import FRESH, PREDICTOR
 from validation.paper.runs.repetition import FRESH as FRESH_OF_PAPER
 from validation.paper.settings import Setting
 from validation.paper.store import protocol as paper_protocol
@@ -58,7 +58,8 @@ def write(store: Store[Case], path: Path) -> Path | None:
         "`validation/results/choose`, and writes this. "
         "A choice is between the supervised model, logistic regression under Normal(0, 2.5), and others; "
         f"{FOLDS[SIZE]} folds if nothing else is said, alpha = {ALPHA:g}. "
-        f"Differences are in points of accuracy; ± is half of a {LEVEL:.0%} t interval over repetitions.",
+        f"Differences are in points of accuracy; ± is half of a {LEVEL:.0%} t interval over repetitions. "
+        f'In all parts but the first, models have `predictor="{PREDICTOR}"`.',
         say_rare(rare_cells),
         _size(found[SIZE] | found[POOLED]),
         _null(found[NULL]),
