@@ -87,9 +87,10 @@ def test_minus_one_and_plus_one_are_two_classes():
     assert encoded([-1, 1, None, -1]) == ([0, 1, -1, 0], [-1, 1])
 
 
-def test_minus_one_beside_zero_is_refused_as_ambiguous():
-    with pytest.raises(LabelError, match=r"both -1 and 0.*None or NaN"):
-        encode_labels([-1, 0, 1])
+@pytest.mark.parametrize("labels", [[-1, 0, 1], [1, 2, -1], ["a", "b", -1], ["yes", "no", "-1"]])
+def test_minus_one_beside_other_labels_is_refused_as_ambiguous(labels):
+    with pytest.raises(LabelError, match=r"hold -1 beside \[.*None or NaN"):
+        encode_labels(labels)
 
 
 def test_whole_floats_become_integer_classes():

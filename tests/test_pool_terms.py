@@ -214,3 +214,18 @@ def test_a_bambi_model_that_standardises_outside_is_one_of_labels_given_features
     frame = pd.DataFrame({"x": X, "label": np.where(Y < 0, 0, Y)})
     pls = bpls.BPLS(bambi.Model("label ~ x", frame, family="bernoulli"), unlabeled=Y < 0)
     assert "As declared, this model describes y given x only" in repr(pls)
+
+
+def test_observed_variables_that_name_no_row_are_named_where_they_may_be_of_unlabeled_ones():
+    """Measured in the pool alone, by constants that leave no trace: the posterior has them, and not "y given x only"."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=40)
+    y, pool = np.where(np.arange(40) < 14, (x > 0).astype(int), -1), np.arange(14, 40)
+    with pm.Model() as model:
+        b = pm.Normal("b", 0, 1)
+        pm.Bernoulli("label", logit_p=b * x, observed=y)
+        pm.Normal("w", b * x[pool], 1, observed=x[pool] + rng.normal(size=len(pool)))
+    pls = bpls.BPLS(model, target="label")
+    for said in (str(pls), pls.information(progressbar=False).verdict):
+        assert '"w" is observed too and names no row of the table' in said and "y given x only" not in said
+        assert "seudo-labels add no information" in said

@@ -26,7 +26,7 @@ def test_labels_minus_1_and_plus_1_are_refused_where_the_unlabeled_rows_are_give
     signs = np.where(y > 0, 1, -1)
     with pytest.warns(BPLSWarning, match='"label" has no labeled row of class 0'):
         bpls.BPLS(logistic(X, signs))
-    refused(LabelError, lambda: encode_labels(np.where(y < 0, 0, signs)), "-1 and 0", "None or NaN")
+    refused(LabelError, lambda: encode_labels(np.where(y < 0, 0, signs)), "hold -1 beside [0, 1]", "None or NaN")
 
 
 def test_labels_minus_1_and_plus_1_are_encoded_with_none_as_unlabeled():

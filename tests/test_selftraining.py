@@ -15,7 +15,7 @@ from pymc_bpls import BPLSError, CriterionError, LabelError, RowError
 from pymc_bpls.compute.library import LIBRARY
 from pymc_bpls.model.pool_terms import PoolTerms
 from pymc_bpls.selftraining.history import History
-from pymc_bpls.selftraining.verdict import NO_INFORMATION, say_verdict
+from pymc_bpls.selftraining.verdict import say_pool, say_verdict
 
 N, M, TEST = 12, 8, np.arange(20, 26)
 
@@ -220,11 +220,11 @@ def test_a_gain_is_not_told_to_be_information_of_a_pool_that_has_none():
     history = History([{"code": 1}], [{"n_pseudo": 0}, {"n_pseudo": 1, "invented_information": 0.5}], right)
     text = say_verdict(history, np.array([0, 1]), np.array(["a", "b"]), None, PoolTerms())
     assert "self-training helped. As declared, this model describes y given x only, so the gain is no information" in text
-    assert NO_INFORMATION not in text and "by 0.5 nats" in text
+    assert say_pool(PoolTerms()) not in text and "by 0.5 nats" in text
     assert "no information" not in say_verdict(history, np.array([0, 1]), np.array(["a", "b"]), None, PoolTerms(reached=("x",)))
     none = History([{"code": 1}], [{"n_pseudo": 0}, {"n_pseudo": 1}], [right[0], right[0]])
     said = say_verdict(none, np.array([0, 1]), np.array(["a", "b"]), None, PoolTerms())
-    assert f"nothing was gained beyond chance. {NO_INFORMATION}" in said
+    assert f"nothing was gained beyond chance. {say_pool(PoolTerms())}" in said
 
 
 def test_shares_of_unknown_classes_are_refused(small):

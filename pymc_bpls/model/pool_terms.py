@@ -39,13 +39,15 @@ class PoolTerms:
 
     `reached` are the observed variables, besides the target, that labels reach: log Σ_y exp ℓ_u(y; θ) then depends on θ. Of
     these, `mechanism` say who was labeled (1 in labeled rows alone). `observed` are observed variables that labels do not
-    reach, with a term of θ for each row. `elsewhere` are all other terms that depend on unlabeled rows, in words.
+    reach, with a term of θ for each row. `elsewhere` are all other terms that depend on unlabeled rows, in words. `apart` are
+    observed variables that name no row of the table, though they may have been measured in some.
     """
 
     reached: tuple[str, ...] = ()
     mechanism: tuple[str, ...] = ()
     observed: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
 
     def __add__(self, other: PoolTerms) -> PoolTerms:
         """Of two models on one table."""
@@ -57,6 +59,14 @@ class PoolTerms:
         """The terms that every posterior has, in words; empty where there are none."""
         densities = [f'the density of "{name}"' for name in self.observed]
         return " and ".join([*densities, *self.elsewhere])
+
+    @property
+    def as_declared(self) -> str:
+        """What the model says besides p(y | x, θ), where its terms depend on no unlabeled row."""
+        if not self.apart:
+            return "this model describes y given x only"
+        names = " and ".join(f'"{name}"' for name in self.apart)
+        return f"{names} is observed too and names no row of the table (it may have been measured in unlabeled ones)"
 
 
 @dataclass(frozen=True)
@@ -187,17 +197,19 @@ def find_pool_terms(
     others = tuple(term.variable.name for term in reached[1:])
     if len(rows.labeled) == rows.source.n_rows:
         return PoolTerms(others)
-    observed, elsewhere = [], []
+    observed, elsewhere, apart = [], [], []
     for term in prior:
         folded = _changes_folded(model, term, rows, of_rows=term.variable in model.observed_RVs)
         if term.variable in model.observed_RVs and not folded and _has_rows(term.density, rows):
             observed.append(term.variable.name)
         elif folded or rows.change(term.density):
             elsewhere.append(term.words)
+        elif term.variable in model.observed_RVs:
+            apart.append(term.variable.name)
     if _changes_labeled(log_lik, density, rows) or any(_changes_folded(model, term, rows, of_rows=True) for term in reached):
         elsewhere.append(LIKELIHOODS)
     mechanism = tuple(term.variable.name for term in reached[1:] if _says_who(model.rvs_to_values[term.variable], rows))
-    return PoolTerms(others, mechanism, tuple(observed), tuple(elsewhere))
+    return PoolTerms(others, mechanism, tuple(observed), tuple(elsewhere), tuple(apart))
 
 
 def _changes_folded(model: pm.Model, term: Term, rows: UnlabeledRows, *, of_rows: bool) -> bool:

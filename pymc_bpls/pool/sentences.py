@@ -9,10 +9,7 @@ from pymc_bpls.model.pool_terms import PoolTerms
 #: Below a thousandth of a nat an sd narrows by a thousandth at most.
 LEAST_NATS = 1e-3
 
-CANNOT = (
-    "The pool cannot inform this model: as declared, it describes y given x only, so that the posterior given labels and pool "
-    "is that given the labels alone. Pseudo-labels add no information."
-)
+_ADD_NOTHING = "Pseudo-labels add no information."
 
 
 def say_information(
@@ -22,7 +19,12 @@ def say_information(
     on, and the names of such variables.
     """
     if not terms.reached and not terms.places:
-        return CANNOT
+        if terms.apart:
+            return f"The labels of the pool cannot inform this model. As declared, {terms.as_declared}. {_ADD_NOTHING}"
+        return (
+            f"The pool cannot inform this model: as declared, {terms.as_declared}, so that the posterior given labels and pool "
+            f"is that given the labels alone. {_ADD_NOTHING}"
+        )
     known = [_say_worth(terms, nats, labels, m), _say_sources(by_source, nats), _say_nuisance(*nuisance)] if by_source else []
     rest = terms.elsewhere if by_source else (terms.places,) if terms.places else ()
     unknown = (

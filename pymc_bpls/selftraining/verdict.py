@@ -9,8 +9,6 @@ from pymc_bpls.selftraining.class_balance import ClassBalance
 from pymc_bpls.selftraining.history import History, won_and_lost
 from pymc_bpls.text.numbers import percent
 
-NO_INFORMATION = "As declared, this model describes y given x only: unlabeled rows and pseudo-labels add no information."
-
 
 def say_pool(terms: PoolTerms) -> str:
     """What unlabeled rows and pseudo-labels can add to a declared model, in one sentence."""
@@ -22,16 +20,14 @@ def say_pool(terms: PoolTerms) -> str:
             f"Unlabeled rows enter {terms.places}, so every posterior of this model has them; pseudo-labels add no information "
             "to that."
         )
-    return NO_INFORMATION
+    rows = "pseudo-labels" if terms.apart else "unlabeled rows and pseudo-labels"
+    return f"As declared, {terms.as_declared}: {rows} add no information."
 
 
 def say_gain_without_information(terms: PoolTerms) -> str:
     """Why pseudo-labels that helped brought no information."""
-    where = (
-        f"Unlabeled rows enter {terms.places} with and without pseudo-labels"
-        if terms.places
-        else ("As declared, this model describes y given x only")
-    )
+    entered = f"Unlabeled rows enter {terms.places} with and without pseudo-labels"
+    where = entered if terms.places else f"As declared, {terms.as_declared}"
     return f"{where}, so the gain is no information from pseudo-labels; on other rows it may be a loss."
 
 

@@ -105,7 +105,8 @@ def logistic_regression(X: np.ndarray, codes: np.ndarray, scale: float | None = 
     --------
     A grid of priors, for a search by cross-validation:
 
-    >>>     >>> from pymc_bpls.sklearn import BPLSClassifier, logistic_regression
+    >>> from functools import partial
+    >>> from pymc_bpls.sklearn import BPLSClassifier, logistic_regression
     >>> grid = {"build_model": [partial(logistic_regression, scale=scale) for scale in (0.1, 0.5, 2.5)]}
     >>> BPLSClassifier(rounds=0).set_params(build_model=grid["build_model"][0]).build_model.keywords
     {'scale': 0.1}

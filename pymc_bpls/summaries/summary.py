@@ -69,11 +69,11 @@ def summary(result: xr.Dataset | xr.DataTree) -> Summary:
     unlabeled rows and pseudo-labels add no information. Invented information: pseudo-labels moved or narrowed the posterior by
     0.00012 nats (Kullback-Leibler divergence from that of the labels alone), and no label stands behind that.
     <BLANKLINE>
-                    rows in D log evidence a row
-    supervised             12             -0.358
-    2 pseudo-labels        14             -0.307
+                     rows in D log evidence a row
+    supervised              12             -0.358
+    2 pseudo-labels         14             -0.307
     <BLANKLINE>
-    Ended after 2 rounds of "probability" (laplace): 2 rounds are done.
+    Ended after 2 rounds of "probability" (mode): 2 rounds are done.
     Log evidence is by Laplace's method, where there is a mode.
     Pseudo-labels: 2 of class 1 (100%; labeled rows 67%).
     Choices were ahead of the next best row by 0.0021 (median).

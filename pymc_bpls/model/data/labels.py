@@ -40,7 +40,8 @@ def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     ----------
     y : array_like, shape (rows,)
         Labels; `None`, NaN, `pd.NA` mark unlabeled rows. A pandas categorical keeps the order of its categories, and its
-        unused ones; other classes are sorted. −1 is a class here, unless 0 is one too, which is ambiguous.
+        unused ones; other classes are sorted. −1 is a class beside 1 alone; beside other labels it may mean unlabeled, and is
+        refused.
 
     Returns
     -------
@@ -54,7 +55,7 @@ def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     ------
     LabelError
         `y` is not one-dimensional, has non-integer numbers (soft labels), empty texts or texts that missing values become
-        ("nan", "None"), or holds both −1 and 0, or both a number and its text.
+        ("nan", "None"), or holds −1 beside other labels than 1, or both a number and its text.
 
     See Also
     --------
@@ -82,9 +83,10 @@ def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         _reject_alike(classes)
     if not len(classes):
         raise LabelError("No row has a label. Give at least one label of each class.")
-    if {-1, 0} <= set(classes.tolist()):
+    others = [name for name in classes.tolist() if str(name) != str(UNLABELED)]
+    if len(others) < len(classes) and [str(name) for name in others] != ["1"]:
         raise LabelError(
-            "The labels hold both -1 and 0, so -1 may be a class or mean unlabeled. "
+            f"The labels hold -1 beside {others[:5]}, so -1 may be a class or mean unlabeled. "
             "Write None or NaN for unlabeled rows, or give the model the labels as they are."
         )
     return codes.astype(np.int64), classes, codes < 0
@@ -203,6 +205,7 @@ class Classes:
         blank = (observed.reshape(len(observed), -1) == unlabeled).all(axis=1) | ~rows
         strange = np.flatnonzero((codes < 0) & ~blank)
         if strange.size:
+            reject_wrapped(observed)
             raise LabelError(
                 f'"{name}" has {strange.size} labels outside its classes {self.names.tolist()}, the first is '
                 f"{observed[strange[0]].tolist()} in row {strange[0]}. "
