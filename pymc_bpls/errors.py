@@ -2,10 +2,14 @@
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
 
 _PACKAGE = str(Path(__file__).parent)
+_held: ContextVar[list[str] | None] = ContextVar("_held", default=None)
 
 
 class BPLSError(ValueError):
@@ -50,8 +54,23 @@ class BPLSWarning(UserWarning):
 
 def warn(message: str) -> None:
     """Warn with a `BPLSWarning` that points at the user's line: the innermost one outside this package."""
+    held = _held.get()
+    if held is not None:
+        held.append(message)
+        return
     level = 1
     frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, BPLSWarning, stacklevel=level)
+
+
+@contextmanager
+def holding_warnings() -> Iterator[list[str]]:
+    """What `warn` would say inside, for the caller to say or to leave, as where a refusal says it."""
+    held: list[str] = []
+    token = _held.set(held)
+    try:
+        yield held
+    finally:
+        _held.reset(token)

@@ -53,7 +53,7 @@ def drawn(monkeypatch):
         cdf = np.exp(log_posterior("normal", k) - logsumexp(log_posterior("normal", k))).cumsum()
         shape = options["chains"], options["draws"]
         places = np.searchsorted(cdf / cdf[-1], np.random.default_rng(random_seed).uniform(size=shape))
-        return Draws(GRID[places][..., None], named(shape), [])
+        return Draws(problem.density.parameters.counted(GRID[places][..., None]), named(shape), [])
 
     def named(shape):
         return xr.Dataset({"diverging": (("chain", "draw"), np.zeros(shape, dtype=bool))})

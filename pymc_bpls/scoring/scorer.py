@@ -14,7 +14,7 @@ import xarray as xr
 
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.compute.executors import Executor
-from pymc_bpls.errors import ApproximationError, CriterionError, ModeError, warn
+from pymc_bpls.errors import ApproximationError, CriterionError, ModeError, holding_warnings, warn
 from pymc_bpls.model.data.table import Labeled, Table
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.montecarlo.averages import Averages
@@ -221,9 +221,17 @@ def score_pool(
 ) -> tuple[Scores, Warm]:
     """Scores of `candidates` under the label rule of `settings`, and what the next round may start from.
 
-    attrs say which approximation they are by, and with `otherwise` why those before it are not.
+    attrs say which approximation they are by, and with `otherwise` why those before it are not. What could not be predicted by
+    is told once scores do not say the same.
     """
-    return _scored(scorer, settings, fit, label_options(scorer, settings.rule, fit, candidates), warm)
+    with holding_warnings() as held:
+        options = label_options(scorer, settings.rule, fit, candidates)
+    scores, ahead = _scored(scorer, settings, fit, options, warm)
+    told = [reason.partition(": ")[2] for reason in scores.attrs.get("instead_of", ())]
+    for message in held:
+        if not any(message.endswith(error) for error in told):
+            warn(message)
+    return scores, ahead
 
 
 def _scored(scorer: Scorer, settings: Settings, fit: Fitted, options: Options, warm: Warm) -> tuple[Scores, Warm]:
