@@ -97,8 +97,8 @@ def from_bambi(model: Any, observed: Any, unlabeled: Any = UNLABELED, classes: A
     >>> frame = pd.DataFrame({"x": rng.normal(size=20), "spam": [0, 1] * 4 + [None] * 12})
     >>> model = bambi.Model("spam ~ x", frame.fillna(0).astype({"spam": int}), family="bernoulli")
     >>> read = from_bambi(model, observed=frame["spam"])
-    >>> read.target, read.classes.tolist(), list(read.reported), int(read.unlabeled.sum())
-    ('spam', [0, 1], ['Intercept', 'x'], 12)
+    >>> read.target, list(read.reported), int(read.unlabeled.sum())
+    ('spam', ['Intercept', 'x'], 12)
     """
     built, response = _build(model), _response(model)
     name, n = response.alias or response.name, len(response.data)
