@@ -187,3 +187,14 @@ def test_a_mode_that_is_far_away_is_no_part_of_a_reliable_constant(weights, cent
     exact = logsumexp(log_prior + 2 * log_lik) - logsumexp(log_prior + log_lik)
     assert abs(run.attrs["log_normalizer"] - exact) > 3 * run.attrs["log_normalizer_error"]
     assert run.attrs["reliable"] == 0
+
+
+def test_a_declared_mixture_is_not_left_to_the_one_gaussian_of_ep():
+    """EP's Gaussian would cover both modes, and its averages be off by nats; what is local to one mode says so."""
+    x, y = np.linspace(-1, 1, 12), np.r_[0, 0, 1, 0, 1, 0, 1, 1, -1, -1, -1, -1]
+    with pm.Model() as model:
+        b = pm.NormalMixture("b", w=[0.5, 0.5], mu=[-1.5, 1.5], sigma=[0.5, 0.5])
+        pm.Bernoulli("y", logit_p=b * x, observed=y)
+    with pytest.warns(bpls.BPLSWarning, match="2 modes of the posterior were found"):
+        scores = bpls.BPLS(model).score(progressbar=False)
+    assert scores.attrs["approximation"] == "laplace" and "instead_of" not in scores.attrs

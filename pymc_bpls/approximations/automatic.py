@@ -1,7 +1,7 @@
 """Which approximation is taken where none is named: a rule that can be told before anything is fitted.
 
 Expectation propagation where rows have one linear predictor and priors are Gaussian or those of single coefficients, or where
-that is so once a few scales are fixed; elsewhere variational inference while D has fewer than five rows a parameter, and
+that is so once a few scales are fixed, unless a prior is a declared mixture, whose modes one Gaussian cannot hold; elsewhere variational inference while D has fewer than five rows a parameter, and
 Laplace's method from there on. Where one of them does not settle, the next in the order stands in:
 `python -m validation.approximations` has the errors and times that it follows.
 """
@@ -25,8 +25,8 @@ def approximations_in_order(engine: Engine, n_labeled: int) -> tuple[str, ...]:
 
 
 def admits_ep(engine: Engine) -> bool:
-    """Whether rows have one linear predictor and priors that EP takes, or do once a few scales are fixed."""
-    return admits_plain(engine) or engine.hierarchy is not None
+    """Whether rows have one linear predictor and priors of one mode that EP takes, or do once a few scales are fixed."""
+    return not engine.density.components.names and (admits_plain(engine) or engine.hierarchy is not None)
 
 
 def order_for_all(orders: Sequence[tuple[str, ...]]) -> tuple[str, ...]:

@@ -49,8 +49,8 @@ _LEAST_DAMPING = 0.02
 _IMPROPER = 1e-9
 
 _NO_START = (
-    "Expectation propagation has no proper Gaussian to start from: priors and labeled rows leave some parameters free. "
-    "Give every parameter a proper prior."
+    "Expectation propagation has no Gaussian to start from: around the start, priors and labeled rows leave some parameters free. "
+    "Give every parameter a proper prior that has one mode, and an initial value near it."
 )
 
 
