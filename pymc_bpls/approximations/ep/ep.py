@@ -49,7 +49,7 @@ _LEAST_DAMPING = 0.02
 _IMPROPER = 1e-9
 
 _NO_START = (
-    "Expectation propagation has no Gaussian to start from: around the start, priors and labeled rows leave some parameters free. "
+    "Expectation propagation has no Gaussian to start from: where it starts, priors and labeled rows leave a parameter free. "
     "Give every parameter a proper prior that has one mode, and an initial value near it."
 )
 
