@@ -132,6 +132,22 @@ def test_what_was_named_is_refused_where_it_does_not_settle(logistic, monkeypatc
         logistic.score(approximation="ep")
 
 
+def test_predictions_that_are_stood_in_for_are_told_where_scores_are_not(logistic, monkeypatch):
+    """EP settles for p_2, which scores, and not for p_1, which predicts."""
+    fit = by_name.APPROXIMATIONS["ep"].fit
+
+    def of_two(engine, labeled, k, *arguments, **options):
+        if k == 1:
+            raise bpls.ApproximationError("It did not settle for row 3. Use tighter priors.")
+        return fit(engine, labeled, k, *arguments, **options)
+
+    monkeypatch.setitem(by_name.APPROXIMATIONS, "ep", replace(by_name.APPROXIMATIONS["ep"], fit=of_two))
+    with pytest.warns(bpls.BPLSWarning, match='not averaged by "ep", the next approximation stands in. It did not settle') as told:
+        run = logistic.self_train(rounds=1, approximation="ep", **QUIET)
+    assert len(told) == 1
+    assert run.attrs["approximation"] == "ep" and "instead_of" not in run.attrs
+
+
 def test_a_run_that_goes_on_takes_what_it_began_with(logistic, monkeypatch):
     """Though D has as many rows by then as the rule asks for of Laplace's method; and it still knows what stands in."""
     whole = logistic.self_train(rounds=3, **QUIET)
