@@ -2,8 +2,8 @@
 
 Expectation propagation where rows have one linear predictor and priors are Gaussian or those of single coefficients, or where
 that is so once a few scales are fixed, unless a prior is a declared mixture, whose modes one Gaussian cannot hold; elsewhere
-variational inference while D has fewer than five rows a parameter, and Laplace's method from there on. Where one of them does not
-settle, the next in the order stands in: `python -m validation.approximations` has the errors and times that it follows.
+variational inference while D has fewer than five rows a parameter, and Laplace's method from there on. Where one of them does
+not settle, the next in the order stands in: `python -m validation.approximations` has the errors and times that it follows.
 """
 
 from __future__ import annotations
