@@ -142,7 +142,7 @@ def test_predictions_that_are_stood_in_for_are_told_where_scores_are_not(logisti
         return fit(engine, labeled, k, *arguments, **options)
 
     monkeypatch.setitem(by_name.APPROXIMATIONS, "ep", replace(by_name.APPROXIMATIONS["ep"], fit=of_two))
-    with pytest.warns(bpls.BPLSWarning, match='not averaged by "ep", the next approximation stands in. It did not settle') as told:
+    with pytest.warns(bpls.BPLSWarning, match='not averaged by "ep", .* It did not settle') as told:
         run = logistic.self_train(rounds=1, approximation="ep", **QUIET)
     assert len(told) == 1
     assert run.attrs["approximation"] == "ep" and "instead_of" not in run.attrs
