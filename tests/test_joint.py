@@ -119,7 +119,8 @@ def test_refits_are_those_of_scipy_with_the_row_at_its_place(scores):
             np.testing.assert_allclose(one.log_lik_labeled, L(theta, LABELED, TRUTH[LABELED]), atol=1e-4)
 
 
-def test_probabilities_are_those_of_the_row_with_d(pls):
+def test_probabilities_are_those_of_the_row_with_d():
+    pls = bpls.BPLS(lagged(), predictor="map")
     theta = pls.fit().unconstrained.to_numpy()
     found = pls.predict_proba()
     row = int(POOL[1])

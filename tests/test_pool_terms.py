@@ -212,7 +212,7 @@ def test_a_bambi_model_that_standardises_outside_is_one_of_labels_given_features
     import pandas as pd
 
     frame = pd.DataFrame({"x": X, "label": np.where(Y < 0, 0, Y)})
-    pls = bpls.BPLS(bambi.Model("label ~ x", frame, family="bernoulli"), unlabeled=Y < 0)
+    pls = bpls.BPLS(bambi.Model("label ~ x", frame, family="bernoulli"), observed=Y)
     assert "As declared, this model describes y given x only" in repr(pls)
 
 

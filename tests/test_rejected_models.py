@@ -8,6 +8,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from scipy.stats import truncnorm
 
 import pymc_bpls as bpls
 from pymc_bpls import BPLSWarning, ModeError, ModelError
@@ -127,7 +128,7 @@ def with_far_rows():
     x = rng.uniform(-1, 1, N)
     x[[30, 41]] = 40.0, -40.0
     y = np.where(np.arange(N) < N_LABELED, rng.random(N) < 0.5 + 0.3 * x, -1).astype(int)
-    return bpls.BPLS(linear(0.2, y=y, x=x))
+    return bpls.BPLS(linear(0.2, y=y, x=x), predictor="map")
 
 
 def test_a_candidate_that_pymc_rejects_has_no_probability_and_is_named(with_far_rows):
@@ -138,6 +139,35 @@ def test_a_candidate_that_pymc_rejects_has_no_probability_and_is_named(with_far_
     x = with_far_rows._problem.density.data[1]
     others = np.setdiff1d(np.arange(N), [30, 41])
     np.testing.assert_allclose(p[others, 1], 0.5 + b * x[others], rtol=1e-10)
+
+
+def test_an_average_is_over_the_parameters_that_pymc_allows_in_a_row(with_far_rows):
+    """E[1/2 + b x] over N(m, s²) cut to |b x| ≤ 1/2, a truncated normal: rows at 40 and −40 have a probability too."""
+    pls = bpls.BPLS(with_far_rows.problem.model, predictor="laplace")
+    fit, x = pls.fit(), pls._problem.density.data[1]
+    m, s, far = float(fit.mode["b"]), fit.sd.item(), 0.5 / np.abs(x)
+    expected = 0.5 + x * truncnorm.mean((-far - m) / s, (far - m) / s, m, s)
+    # edges are seen up to s/1024: of the whole, and of the part of some s/5 that is left to the rows far away
+    far_away, found = np.isin(np.arange(N), [30, 41]), pls.predict_proba().to_numpy()[:, 1]
+    np.testing.assert_allclose(found[~far_away], expected[~far_away], atol=5e-4)
+    np.testing.assert_allclose(found[far_away], expected[far_away], atol=1e-2)
+
+
+def test_an_average_over_draws_is_so_too():
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-1, 1, N)
+    x[30] = 3.0
+    y = np.where(np.arange(N) < N_LABELED, rng.random(N) < 0.5 + 0.3 * x, -1).astype(int)
+    with pm.Model() as model:
+        pm.Bernoulli("y", p=0.5 + pm.Normal("b", 0.4, 0.1) * pm.Normal("c", 0.5, 0.1) * x, observed=y)
+    pls = bpls.BPLS(model, predictor="laplace")
+    fit = pls.fit()
+    z = np.linspace(-7, 7, 1401)
+    weight = np.exp(-0.5 * (z[:, None] ** 2 + z**2))
+    b, c = np.einsum("ij,jkl->ikl", np.linalg.cholesky(np.linalg.inv(fit.hessian)), np.stack(np.meshgrid(z, z, indexing="ij")))
+    product = (b + float(fit.mode["b"])) * (c + float(fit.mode["c"]))
+    p = [np.average(0.5 + each * product, weights=weight * (np.abs(each * product) <= 0.5)) for each in x]
+    np.testing.assert_allclose(pls.predict_proba().to_numpy()[:, 1], p, atol=2e-3)
 
 
 def test_a_candidate_is_scored_where_pymc_allows_it_with_its_label(with_far_rows):
@@ -165,7 +195,7 @@ def test_a_table_that_cannot_be_sliced_is_checked_row_by_row():
         eta = pm.Normal("b", 0, 0.05) * x
         y = np.where(Y < 0, -1, np.random.default_rng(1).random(N) < 0.5 + 0.15 * X[:, 1]).astype(int)
         pm.Bernoulli("y", p=0.5 + eta - eta.mean(), observed=y)
-    pls = bpls.BPLS(model)
+    pls = bpls.BPLS(model, predictor="map")
     assert not pls._problem.density.graph.sliced
     with pytest.warns(BPLSWarning, match=r"at the mode in 1 of 1 rows, \[50\]: 0 <= p <= 1"):
         p = pls.predict_proba().to_numpy()
@@ -180,7 +210,7 @@ def test_new_test_rows_that_pymc_rejects_are_named():
     y = np.where(np.arange(N) < N_LABELED, rng.random(N) < 0.5 + 0.3 * x, -1).astype(int)
     with pm.Model() as model:
         pm.Bernoulli("y", p=0.5 + pm.Normal("b", 0, 0.2) * pm.Data("x", x), observed=pm.Data("labels", y))
-    pls = bpls.BPLS(model)
+    pls = bpls.BPLS(model, predictor="map")
     new = {"x": np.array([0.1, 40.0, -0.3, -40.0])}
     words = r'rejects the parameters of "y" at the mode in 2 of 2 new rows, \[1, 3\]: 0 <= p <= 1'
     with pytest.warns(BPLSWarning, match=words):

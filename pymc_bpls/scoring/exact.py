@@ -20,8 +20,9 @@ from pymc_bpls.model.data.storing import as_tree
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.montecarlo.averages import exact_dataset
 from pymc_bpls.montecarlo.references import Method
-from pymc_bpls.rules.label_rules import LabelRule, Options
+from pymc_bpls.rules.label_rules import AllClasses, LabelRule, Options
 from pymc_bpls.scoring.criteria import CRITERIA, WITH_ABSOLUTE, Criterion
+from pymc_bpls.scoring.predictors import MAP
 from pymc_bpls.scoring.scorer import Scorer, label_options
 
 
@@ -29,7 +30,8 @@ def exact_pool(scorer: Scorer, criterion: Criterion, rule: LabelRule, method: Me
     """Exact values of all candidates of the table."""
     labeled, candidates = scorer.problem.labeled, scorer.problem.table.candidates
     fit = scorer.fit(labeled, centre_of="vi")
-    return exact_tree(scorer, labeled, criterion, method, label_options(scorer, rule, fit, candidates), rng)
+    predicts = scorer.with_predictor(MAP) if isinstance(rule, AllClasses) else scorer  # no prediction has a part in these
+    return exact_tree(scorer, labeled, criterion, method, label_options(predicts, rule, fit, candidates), rng)
 
 
 def exact_tree(

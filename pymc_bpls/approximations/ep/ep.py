@@ -284,8 +284,8 @@ def _step(field: Field[S], old: np.ndarray, new: np.ndarray, damping: float) -> 
         if state is not None and _has_cavities(tau, state):
             return tau, nu, state
     raise ApproximationError(
-        "Expectation propagation finds no Gaussian: without one of its factors no variance is left, as under flat priors and "
-        'those with a spike and heavy tails. Use approximation="vi", or proper priors with lighter tails.'
+        "Expectation propagation finds no Gaussian: without one of its factors no variance is left, as under flat priors or "
+        'spikes with heavy tails. Use approximation="vi", or proper priors with lighter tails.'
     )
 
 

@@ -24,6 +24,7 @@ _HALF_WIDTH = 8.0
 _SPREADS = np.array([1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.2, 16.0, 22.4, 32.0])
 _NODES = (16, 22, 31, 43, 61, 85, 121, 169, 241, 337, 481)
 _FLOATS_AT_ONCE, _PANELLED_AT_ONCE = 2**18, 2**8
+_DENSE = 2**14 + 1  # nodes of a row of which p ends in jumps: s/1024 apart
 _BEYOND = 1e-10
 _SMALLEST = 1e-200
 _MOST_CHANGE = 0.5
@@ -91,6 +92,18 @@ def average_at_nodes(
         rows = rest[first : first + _PANELLED_AT_ONCE]
         log_mean[rows], shapes[rows] = _by_panels(log_lik, rows, mean[rows], sd[rows])
     return NodeAverages(log_mean, shapes)
+
+
+def average_densely(log_lik: LogLik, rows: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> NodeAverages:
+    """The same of `rows`, with so many nodes that jumps of p are seen wherever they are, up to s/1024."""
+    z, weights, polynomials = _rule(_DENSE)
+    parts = []
+    for first in range(0, len(rows), _FLOATS_AT_ONCE // _DENSE):
+        some = slice(first, first + _FLOATS_AT_ONCE // _DENSE)
+        values = log_lik(rows[some], mean[some, None] + sd[some, None] * z)
+        parts.append(_averages(np.moveaxis(values, 1, -1), weights, polynomials)[:2])
+    log_means, shapes = zip(*parts, strict=True)
+    return NodeAverages(np.concatenate(log_means), np.concatenate(shapes))
 
 
 def _averages(log_lik: np.ndarray, weights: np.ndarray, polynomials: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

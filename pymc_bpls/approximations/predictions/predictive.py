@@ -4,7 +4,8 @@ Where each row depends on θ through one linear predictor f = a'θ + b, the aver
 taken by quadrature, refined until averages settle to 1e-9 of themselves (`node_averages`), or for 20,000 rows and more, where
 a row has no other input, by a table (`pool_table`). Rows with a few, η = Aθ + b, take up to 16,384 fixed Sobol draws of their
 own η ~ N(Aθ̂ + b, AΣA') by its symmetric square root, which does not depend on the order of θ; any other row takes up to 4,096
-of θ. Draws come with the error that they leave (`replicates`).
+of θ. Draws come with the error that they leave (`replicates`). Where PyMC rejects a row's parameters it has no p(y | x, θ), so
+that averages of these are up to a factor that classes share: the probability of what is left.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from scipy.special import ndtri
 from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.approximations.gaussians.mixture import Mixture
 from pymc_bpls.approximations.gaussians.sparse_part import SparsePart
-from pymc_bpls.approximations.predictions.node_averages import NodeAverages, average_at_nodes
+from pymc_bpls.approximations.predictions.node_averages import NodeAverages, average_at_nodes, average_densely
 from pymc_bpls.approximations.predictions.pool_table import PoolTable
 from pymc_bpls.approximations.predictions.replicates import Averages, average, standard_error
 from pymc_bpls.approximations.quadrature.tilted import ORDERS, Marginals
@@ -32,6 +33,7 @@ from pymc_bpls.compute.threads import IN_TURN, for_matrices_of
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.engine.rows.affine_rows import AffineRows, Block
 from pymc_bpls.engine.rows.reduced_rows import Coordinates
+from pymc_bpls.model.structure import nothing_if_rejected
 from pymc_bpls.text.progress import stage
 
 if TYPE_CHECKING:
@@ -285,9 +287,20 @@ class Predictive:
             if not each:
                 return of_classes(rows, f, block.codes[rows])
             values = np.stack([of_classes(rows, f, np.full(len(rows), code)) for code in classes], axis=2)
-            return values if of == LIKELIHOOD else _log_surprise(log_softmax(values)) if of == SURPRISE else log_softmax(values)
+            if of == LIKELIHOOD:
+                return values
+            if of == SURPRISE:
+                return _log_surprise(log_softmax(values))
+            log_p = _log_probabilities(values)
+            cut[rows] |= np.isneginf(log_p).all(axis=2).any(axis=1)
+            return log_p
 
-        return average_at_nodes(log_lik, mean, sd, refinement, classes=(len(classes),) if each else ())
+        cut = np.zeros(len(mean), dtype=bool)  # rows of which PyMC rejects some f
+        found = average_at_nodes(log_lik, mean, sd, refinement, classes=(len(classes),) if each else ())
+        some = np.flatnonzero(cut)
+        if some.size:
+            found.log_mean[some], found.shapes[some] = average_densely(log_lik, some, mean[some], sd[some])
+        return found
 
     def _by_table(self, block: Block, mean: np.ndarray, sd: np.ndarray) -> NodeAverages:
         """The same of the rows' classes by the table, and at nodes where that is not verified."""
@@ -335,7 +348,7 @@ class Predictive:
     def _find_refinement(self, model: AffineRows) -> int:
         rows = np.random.default_rng(0).integers(0, len(self.density.data[0]), _FEWEST_ROWS)
         rows = np.tile(rows, len(self.density.class_values))
-        block = model.block(rows, np.repeat(np.arange(len(self.density.class_values)), _FEWEST_ROWS), np.ones(len(rows)))
+        block = self._without_design(rows, np.repeat(np.arange(len(self.density.class_values)), _FEWEST_ROWS))
         mean = np.resize(np.linspace(-4, 4, _FEWEST_ROWS), len(rows))
 
         def at(factor: int) -> np.ndarray:
@@ -387,7 +400,11 @@ def _log_means(log_lik: Callable[[jax.Array], jax.Array], draws: jax.Array, of: 
     """log means of `log_lik` (rows, K), over the draws (R, n, …) of each of R replicates: shape (rows, R, K)."""
 
     def step(total: jax.Array, draw: jax.Array) -> tuple[jax.Array, None]:
-        values = log_lik(draw) if of == LIKELIHOOD else jax.nn.log_softmax(log_lik(draw), axis=1)
+        values = log_lik(draw)
+        if of != LIKELIHOOD:
+            values = jax.nn.log_softmax(nothing_if_rejected(values.T).T, axis=1)
+        if of == PROBABILITY:
+            values = jnp.where(jnp.isnan(values), -jnp.inf, values)
         if of == SURPRISE:
             surprise = values + jnp.log(jnp.maximum(-values, 0.0))
             values = jnp.where(jnp.isneginf(values), -jnp.inf, surprise)
@@ -419,6 +436,15 @@ def antithetic_draws(dimension: int, n: int = _DRAWS, seed: int = 0) -> np.ndarr
     """Fixed standard normal draws (2 n, q), n a power of two: a scrambled Sobol sequence and its mirror image."""
     points = ndtri(scipy.stats.qmc.Sobol(dimension, rng=np.random.default_rng(seed)).random(n))
     return np.concatenate([points, -points])
+
+
+def _log_probabilities(log_lik: np.ndarray) -> np.ndarray:
+    """The log softmax over the last axis, −∞ where PyMC rejects the parameters of all classes."""
+    log_p = log_softmax(log_lik)
+    if not np.isnan(log_p).any():
+        return log_p
+    log_p = log_softmax(np.where(np.isnan(log_lik), -np.inf, log_lik))
+    return np.where(np.isnan(log_p), -np.inf, log_p)
 
 
 def _log_surprise(log_p: np.ndarray) -> np.ndarray:
