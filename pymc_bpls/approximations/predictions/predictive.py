@@ -292,7 +292,7 @@ class Predictive:
             if of == SURPRISE:
                 return _log_surprise(log_softmax(values))
             log_p = _log_probabilities(values)
-            cut[rows] |= np.isneginf(log_p).all(axis=2).any(axis=1)
+            cut[rows] |= np.isneginf(log_p.max(axis=2)).any(axis=1)
             return log_p
 
         cut = np.zeros(len(mean), dtype=bool)  # rows of which PyMC rejects some f
