@@ -57,14 +57,12 @@ def test_hurwicz_is_a_mixture_of_the_largest_and_the_smallest_ppp(softmax, alpha
 
 
 def test_expected_is_the_mean_by_predicted_probabilities(softmax):
-    every, expected = (
-        softmax.score(labels="all", approximation="laplace"),
-        softmax.score(labels="expected", approximation="laplace"),
-    )
-    p = softmax.predict_proba(every["candidate"].to_numpy()).to_numpy()
+    averaged = bpls.BPLS(softmax.problem.model, predictor="laplace")
+    every, expected = (averaged.score(labels=labels, approximation="laplace") for labels in ("all", "expected"))
+    p = averaged.predict_proba(every["candidate"].to_numpy()).to_numpy()
     ppp = np.exp(every["log_ppp"].to_numpy())
     np.testing.assert_allclose(np.exp(expected["log_ppp"]), (p * ppp).sum(axis=1), rtol=1e-9)
-    assert (expected["pseudo_label"] == softmax.score(approximation="laplace")["pseudo_label"]).all()
+    assert (expected["pseudo_label"] == averaged.score(approximation="laplace")["pseudo_label"]).all()
 
 
 def test_hurwicz_of_one_selects_what_all_selects(softmax, small):

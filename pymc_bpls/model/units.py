@@ -53,7 +53,7 @@ def find_units(start: np.ndarray, sizes: Sequence[int], log_lik: LogDensities | 
 
         def changes(move: np.ndarray, distance: float) -> bool:
             ahead, behind = start + distance * move, start - distance * move
-            fallen = np.abs(0.5 * (log_prior(ahead) + log_prior(behind)) - prior).sum() / np.abs(move).sum()
+            fallen = _fallen(log_prior(ahead), prior, log_prior(behind)) / np.abs(move).sum()
             if fallen >= _CHANGE or log_lik is None:
                 return bool(fallen >= _CHANGE)
             moved = np.abs(log_lik(ahead) - rows)
@@ -63,6 +63,13 @@ def find_units(start: np.ndarray, sizes: Sequence[int], log_lik: LogDensities | 
         for entries in _together(sizes) if np.isfinite(prior).all() else ():
             units[entries] = _unit(partial(changes, _move(entries, len(start))))
     return units
+
+
+def _fallen(ahead: np.ndarray, here: np.ndarray, behind: np.ndarray) -> float:
+    """By how much more than rounding a log density changes on average in two opposite directions."""
+    change = np.abs(0.5 * (ahead + behind) - here)
+    rounding = np.finfo(float).eps * (np.abs(ahead) + np.abs(behind))
+    return float(np.where(np.isfinite(change), np.maximum(change - rounding, 0.0), change).sum())
 
 
 def _together(sizes: Sequence[int]) -> Iterator[np.ndarray]:

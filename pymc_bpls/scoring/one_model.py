@@ -103,17 +103,22 @@ class ModelScorer:
 
     def approximation_of(self, fit: ModelFit) -> str:
         """What "auto" averages over: of the criterion's own approximation and those of the rule, the first that settles."""
-        own = () if fit.approximation is None else (fit.approximation,)
-        *first, last = dict.fromkeys((*own, *self.approximations(fit.labeled)))
-        for name in (name for name in first if name not in fit.refused):
-            try:
-                fit.gaussian(name)
-            except ApproximationError as error:
-                fit.refused.add(name)
-                warn(f'Class probabilities are not averaged by "{name}", the next approximation stands in. {error}')
-            else:
-                return name
-        return last
+        own = fit.approximation
+        if own is not None and self._averages_by(own, fit):
+            return own
+        *first, last = (name for name in self.approximations(fit.labeled) if name != own)
+        return next((name for name in first if self._averages_by(name, fit)), last)
+
+    def _averages_by(self, approximation: str, fit: ModelFit) -> bool:
+        """Whether q is there; where it turns out not to be, that is told."""
+        if approximation in fit.refused:
+            return False
+        try:
+            fit.gaussian(approximation)
+        except ApproximationError as error:
+            fit.refused.add(approximation)
+            warn(f'Class probabilities are not averaged by "{approximation}", the next approximation stands in. {error}')
+        return approximation not in fit.refused
 
     def record(self, fit: ModelFit) -> dict[str, Any]:
         """Nothing."""

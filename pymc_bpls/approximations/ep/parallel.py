@@ -75,11 +75,17 @@ def add_parallel(factors: SiteFactors, directions: Any, found: FixedPoint[Any], 
 
 
 def _in_sets(directions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The factors that are not alone, set by set (F,), the signs of their directions in it, and where each set begins."""
-    norm = np.sqrt(np.asarray((directions**2).sum(axis=1)).ravel())
-    lines = np.random.default_rng(0).normal(size=(directions.shape[1], 2)) / np.sqrt(directions.shape[1])
+    """The factors that are not alone, set by set (F,), the signs of their directions in it, and where each set begins.
+
+    Columns are compared at the same length: beside one in small units, others would be rounding.
+    """
+    squares = directions**2
+    column = np.sqrt(np.asarray(squares.sum(axis=0)).ravel())
+    column[column == 0] = 1.0
+    norm = np.sqrt(np.asarray(squares @ column**-2.0).ravel())
+    lines = np.random.default_rng(0).normal(size=(directions.shape[1], 2)) / column[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
-        along = (directions @ lines) / norm[:, None]
+        along = (directions @ lines) / (norm[:, None] * np.sqrt(directions.shape[1]))
     sign = np.sign(along[:, 0])
     along *= sign[:, None]
     order = np.argsort(along[:, 0], kind="stable")
