@@ -11,8 +11,9 @@ import pymc_bpls as bpls
 from pymc_bpls.compute import library
 
 MOST = 12
-#: EP integrates over a length-scale there, whose covariance takes one function more.
-ONE_MORE = ("latent_gp",)
+#: EP integrates over a length-scale of the first, whose covariance takes one function more; pseudo-labels of the others are
+#: averages over draws of θ, which take one for the whole pool and one for what is left of it.
+ONE_MORE = ("latent_gp", "contamination", "misclassification")
 #: How many rows a round adds: EP integrates over three scales of two models there, which takes ten seconds a round.
 BATCHES = {"hierarchical_non_centered": 1, "item_response": 10, "multilevel_regression_and_poststratification": 10}
 ONE_BY_ONE = "hierarchical_non_centered"

@@ -195,10 +195,12 @@ def several():
         scale = pm.HalfNormal("scale", 1)
         pm.Bernoulli("y", logit_p=X @ (scale * pm.Normal("b", 0, 1, shape=3)), observed=Y)
     models = {"softmax": softmax, "ordinal": ordinal, "hierarchy": hierarchy, "bilinear": bilinear}
-    return {name: bpls.BPLS(model) for name, model in models.items()}
+    # at the mode: averages by VI and by what exact takes may give other classes to a row near one half
+    return {name: bpls.BPLS(model, predictor="map") for name, model in models.items()}
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:k-hat of the constant:pymc_bpls.BPLSWarning")  # the order is compared, not the level
 @pytest.mark.parametrize("name", ["softmax", "ordinal", "hierarchy", "bilinear"])
 def test_any_model_has_variational_scores_near_the_exact_ones(several, name):
     pls = several[name]
