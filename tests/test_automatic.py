@@ -200,7 +200,7 @@ def test_a_run_in_which_another_one_stood_in_goes_on_as_if_it_had_not_been_cut(l
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:k-hat of the shared constant:pymc_bpls.BPLSWarning")
+@pytest.mark.filterwarnings("ignore:k-hat of the constant:pymc_bpls.BPLSWarning")
 def test_where_a_mode_is_missing_vi_stands_in_for_laplace(ordered, monkeypatch):
     def fails(*_):
         raise bpls.ModeError("There is no mode. Use another prior.")

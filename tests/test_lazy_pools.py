@@ -121,7 +121,7 @@ def test_the_best_pairs_are_those_in_memory(in_memory, lazy):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:k-hat of the shared constant")
+@pytest.mark.filterwarnings("ignore:k-hat of the constant")
 def test_a_model_of_several_predictors_and_one_of_none_are_scored_alike(data):
     X, _, y = data
     with pm.Model() as network:
@@ -436,7 +436,7 @@ def test_a_model_of_labels_given_features_learns_nothing_from_a_lazy_pool(lazy, 
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:k-hat of the shared constant")
+@pytest.mark.filterwarnings("ignore:k-hat of the constant")
 def test_a_hierarchy_that_ep_takes_by_a_mixture_is_scored_by_vi(data):
     X, group, y = data
     with pm.Model() as hierarchy:

@@ -34,7 +34,7 @@ def test_the_order_of_columns_changes_no_average_over_a_softmax():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:k-hat of the shared constant")
+@pytest.mark.filterwarnings("ignore:k-hat of the constant")
 def test_the_error_of_scores_covers_what_other_draws_change():
     pls = softmax(13)
     scores = pls.score("ppp", approximation="vi")
