@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -59,13 +60,13 @@ def _observe(table: Table, predictor: object) -> None:
     pm.Bernoulli("y", logit_p=predictor, observed=table.labels)
 
 
-def _of_cells(name: str, variable: Callable[[int], object], prior: object, scale: float) -> Case:
+def _of_cells(name: str, variable: Callable[[int], Any], prior: Any, scale: float) -> Case:
     """Every cell has a coefficient of its own."""
 
     def declare(table: Table) -> None:
-        _observe(table, variable(len(table.counts))[table.cell])  # type: ignore[index]
+        _observe(table, variable(len(table.counts))[table.cell])
 
-    cells = single(prior.logpdf, scale)  # type: ignore[attr-defined]
+    cells = single(prior.logpdf, scale)
     return Case(f"cells, {name}", CELLS, declare, lambda table: truth(table, cells, np.zeros(1)))
 
 
@@ -78,7 +79,7 @@ def _log_scales(log_prior: Callable[[np.ndarray], np.ndarray], first: float, las
     return t[near], log_weights[near]
 
 
-def _of_groups(name: str, scale: Callable[[], object], prior: object, first: float, last: float, *, shift: bool) -> Case:
+def _of_groups(name: str, scale: Callable[[], object], prior: Any, first: float, last: float, *, shift: bool) -> Case:
     """Effects s z of groups, with a common intercept or without."""
 
     def declare(table: Table) -> None:
@@ -87,7 +88,7 @@ def _of_groups(name: str, scale: Callable[[], object], prior: object, first: flo
         _observe(table, centre + effect[table.cell])
 
     def exact(table: Table) -> Truth:
-        log_s, log_weights = _log_scales(prior.logpdf, first, last)  # type: ignore[attr-defined]
+        log_s, log_weights = _log_scales(prior.logpdf, first, last)
         if not shift:
             return truth(table, scaled(np.zeros(len(log_s)), log_s), log_weights)
         of_shift = stats.norm.logpdf(_SHIFTS, 0, _SHIFT_SD) + np.log(_SHIFTS[1] - _SHIFTS[0])
@@ -165,7 +166,7 @@ def _zero_sum() -> Case:
     return Case("groups, effects that add up to 0", 2, declare, exact)
 
 
-def _of_slopes(name: str, variable: Callable[[], object], prior: object, scale: float) -> Case:
+def _of_slopes(name: str, variable: Callable[[], object], prior: Any, scale: float) -> Case:
     """Every cell is a point of two features: no two rows of different cells depend on the same number."""
     features = np.random.default_rng(0).normal(size=(SLOPES + 1, 2))
 
@@ -174,7 +175,7 @@ def _of_slopes(name: str, variable: Callable[[], object], prior: object, scale: 
 
     def exact(table: Table) -> Truth:
         t, w = np.arange(-25, 25.05, 0.1), min(scale, 1.0)
-        b, log_p = w * np.sinh(t), prior.logpdf(w * np.sinh(t)) + np.log(w * np.cosh(t) * 0.1)  # type: ignore[attr-defined]
+        b, log_p = w * np.sinh(t), prior.logpdf(w * np.sinh(t)) + np.log(w * np.cosh(t) * 0.1)
         eta = np.stack(np.meshgrid(b, b), -1).reshape(-1, 2) @ features.T
         ones, zeros, log_weights = log_expit(eta), log_expit(-eta), (log_p[:, None] + log_p).ravel()
 
