@@ -20,6 +20,7 @@ from pymc_bpls.compute.travel import OfFields
 from pymc_bpls.model.graphs.affine_maps import AffineMap
 from pymc_bpls.model.graphs.single_predictor import find_single_predictor
 from pymc_bpls.model.graphs.slicing import RowGraph
+from pymc_bpls.model.rejections import nothing_if_rejected
 
 
 class Rows(NamedTuple):
@@ -28,12 +29,6 @@ class Rows(NamedTuple):
     weights: Any
     codes: Any
     inputs: Any
-
-
-def nothing_if_rejected(log_lik: jax.Array) -> jax.Array:
-    """ℓ with −∞ in place of NaN, where PyMC rejects parameters: their density is 0. NaN where all are rejected along axis 0."""
-    rejected = jnp.isnan(log_lik)
-    return jnp.where(rejected & ~rejected.all(axis=0), -jnp.inf, log_lik)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,8 @@ from scipy.special import logsumexp
 from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.threads import IN_TURN
 from pymc_bpls.engine.engine import Engine
-from pymc_bpls.model.structure import Structure, nothing_if_rejected
+from pymc_bpls.model.rejections import nothing_if_rejected
+from pymc_bpls.model.structure import Structure
 from pymc_bpls.montecarlo.bridge import LogRatio
 from pymc_bpls.montecarlo.pareto import GOOD_K, tail_ks, tail_size
 from pymc_bpls.montecarlo.weighted import Weighted

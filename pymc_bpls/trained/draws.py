@@ -10,7 +10,8 @@ import numpy as np
 from scipy.special import softmax
 
 from pymc_bpls.model.data.table import Labeled
-from pymc_bpls.model.structure import Structure, nothing_if_rejected
+from pymc_bpls.model.rejections import nothing_if_rejected
+from pymc_bpls.model.structure import Structure
 from pymc_bpls.scoring.one_model import ModelScorer
 
 

@@ -131,7 +131,7 @@ class _Fits:
             return fitted
         near = self._nearest(psi)
         q = self._settled(psi, None if near is None else near.sites, tolerance)
-        if np.isnan(q.log_z):
+        if not np.isfinite(q.log_z):
             raise ApproximationError(f"numbers leave double precision where these are {', '.join(f'{at:.3g}' for at in psi)}")
         if fitted is None:
             self.places.append(psi)

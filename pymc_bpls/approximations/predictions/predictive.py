@@ -33,7 +33,7 @@ from pymc_bpls.compute.threads import IN_TURN, for_matrices_of
 from pymc_bpls.engine.modes.mode import Mode
 from pymc_bpls.engine.rows.affine_rows import AffineRows, Block
 from pymc_bpls.engine.rows.reduced_rows import Coordinates
-from pymc_bpls.model.structure import nothing_if_rejected
+from pymc_bpls.model.rejections import nothing_if_rejected
 from pymc_bpls.text.progress import stage
 
 if TYPE_CHECKING:
