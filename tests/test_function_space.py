@@ -231,7 +231,7 @@ def test_ten_classes_have_predictors_and_probabilities_of_the_softmax():
     assert isinstance(rows, ReducedRows)
     assert rows.map.size == 10
     beta = pls.fit().mode["beta"].to_numpy()
-    np.testing.assert_allclose(pls.predict_proba(), softmax(wide @ beta, axis=1), atol=1e-12)
+    np.testing.assert_allclose(pls.predict_proba(by="mode"), softmax(wide @ beta, axis=1), atol=1e-12)
     np.testing.assert_allclose(wide[:15].T @ (np.eye(10)[y[:15]] - softmax(wide[:15] @ beta, axis=1)), beta, atol=1e-9)
 
 

@@ -17,6 +17,7 @@ from pymc.initial_point import make_initial_point_expression
 from pymc.pytensorf import find_rng_nodes, replace_rng_nodes, reseed_rngs
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorConstant
 
 from pymc_bpls.compute.precision import require_double
 from pymc_bpls.errors import BPLSError, LabelError, ModelError, RowError
@@ -448,7 +449,14 @@ def _check_data(model: pm.Model, label: Variable, density: Density, pool: Pool, 
     check_finite(held, columns, table.used, words)
     leaves = density.graph.leaves if density.joint is None else density.joint.leaves
     for leaf, array in zip(leaves, density.data[1:], strict=True):
-        check_finite({_name_of(model, leaf, array): array}, {}, table.used, words)
+        if not _chooses_infinity(leaf):
+            check_finite({_name_of(model, leaf, array): array}, {}, table.used, words)
+
+
+def _chooses_infinity(leaf: Variable) -> bool:
+    """Whether an infinite number is written in what computes it, as densities do for what cannot be (log p^x of no trials)."""
+    numbers = (node.data for node in ancestors([leaf]) if isinstance(node, TensorConstant) and node is not leaf)
+    return any(np.ndim(number) == 0 and bool(np.isinf(number)) for number in numbers)
 
 
 def _name_of(model: pm.Model, leaf: Variable, array: np.ndarray) -> str:
