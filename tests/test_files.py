@@ -85,6 +85,22 @@ def test_places_that_no_file_can_have_are_refused_by_name(run, tmp_path, name, k
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.parametrize("name", ["run.csv", "run.zarr", "run.json", "run.NetCDF4"])
+def test_endings_of_other_formats_are_refused_by_name(run, tmp_path, name):
+    ending = "." + name.split(".")[1].lower()
+    with pytest.raises(bpls.CriterionError, match=rf'save writes netCDF, .* ends in "{ending}"\. Use one of \.nc, ') as caught:
+        bpls.save(run, tmp_path / name)
+    assert ("to_csv" in str(caught.value)) == (ending == ".csv")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["run", "run.NC", "run.nc4", "run.netcdf", "run.h5", "run.hdf5"])
+def test_endings_of_netcdf_or_none_hold_the_run(run, tmp_path, name):
+    bpls.save(run, tmp_path / name)
+    with xr.open_datatree(tmp_path / name, engine="h5netcdf") as tree:
+        assert tree["history"].sizes == run["history"].sizes
+
+
 def test_what_names_no_file_is_refused(run):
     with pytest.raises(bpls.CriterionError, match="path= must be a text or a Path; got a NoneType"):
         bpls.save(run, None)

@@ -22,6 +22,12 @@ from pymc_bpls.text.literals import can_be_kept, kept, read, write
 
 #: The attribute of a coordinate that holds the note, as JSON.
 NOTE = "pandas"
+_ENDINGS = ("", ".nc", ".nc4", ".netcdf", ".h5", ".hdf5")
+#: What else writes a result, by the ending of other formats.
+_OTHER_WAYS = {
+    ".csv": "; for text take its frame, as scores.to_dataframe().to_csv(path)",
+    ".zarr": "; xarray's to_zarr writes zarr",
+}
 _LATEST = 4.6e9  # seconds from 1970: times of 1824 to 2115, whose differences in nanoseconds a file can hold
 _TRIED = (TypeError, ValueError, OverflowError, AttributeError, KeyError, IndexError, NotImplementedError)
 
@@ -268,11 +274,12 @@ def save(result: xr.Dataset | xr.DataArray | xr.DataTree, path: str | Path) -> N
     result : DataTree, Dataset or DataArray
         A run, exact values, scores, class probabilities. Attributes that a file cannot hold are written as text.
     path : str or Path
+        The format is netCDF 4, whatever the ending: .nc, .nc4, .netcdf, .h5, .hdf5, or none. Others are refused.
 
     Raises
     ------
     CriterionError
-        It is none of these; what it holds and could be saved is named.
+        It is none of these; what it holds and could be saved is named. Or the ending is that of another format.
     OSError
         The file cannot be written: the disk is full, the folder is missing or read-only, or `path` names a folder. `errno`
         says which. The result is still in memory, and an older file is as it was.
@@ -289,6 +296,12 @@ def save(result: xr.Dataset | xr.DataArray | xr.DataTree, path: str | Path) -> N
         raise CriterionError(_say_parts(result))
     if not isinstance(path, str | Path):
         raise CriterionError(f"path= must be a text or a Path; got a {type(path).__name__}. Name the file to write.")
+    ending = Path(path).suffix.lower()
+    if ending not in _ENDINGS:
+        raise CriterionError(
+            f'save writes netCDF, and "{path}" ends in "{ending}". Use one of {", ".join(_ENDINGS[1:])}, or none'
+            f"{_OTHER_WAYS.get(ending, '')}."
+        )
     if isinstance(result, xr.DataTree):
         result = as_tree({node.path: node.to_dataset(inherit=False) for node in result.subtree})
     elif isinstance(result, xr.Dataset):
