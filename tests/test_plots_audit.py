@@ -54,6 +54,14 @@ def test_what_all_candidates_share_is_said_and_not_drawn(sim1, sim1_informed):
     assert below.get_title(loc="right") == f"shared by all, left out: −{-errors[1].to_numpy().mean():.2g}"
 
 
+def test_one_criterion_is_named_by_itself_and_what_names_none_is_refused(audit):
+    assert bpls.plot_audit(audit, criteria="ibpls")[0, 0].get_title().startswith("ibpls")
+    with pytest.raises(bpls.CriterionError, match=r"criteria= is a int\. Give names"):
+        bpls.plot_audit(audit, criteria=3)
+    with pytest.raises(TypeError, match="axes= holds a str, which is no Axes"):
+        bpls.plot_audit(audit, criteria=["ppp"], axes=["top", "bottom"])
+
+
 def test_flagged_candidates_are_open(audit):
     panel = bpls.plot_audit(audit, criteria=["ppp"])[0, 0]
     opened = [line for line in panel.get_lines() if line.get_label() == "flagged candidate"]

@@ -103,6 +103,9 @@ def test_axes_that_are_given_come_back(small):
     assert len(figure.axes) == 3
     with pytest.raises(ValueError, match="axes= holds 1 panels and the figure needs 3"):
         bpls.plot_self_training(run, axes=axes[0])
+    for wrong, kind in ((3, "int"), ("ax", "str"), (figure, "Figure"), ([axes[0], axes[1], None], "NoneType")):
+        with pytest.raises(TypeError, match=f"axes= holds a {kind}, which is no Axes"):
+            bpls.plot_self_training(run, axes=wrong)
 
 
 def test_no_text_of_a_run_s_figure_lies_on_another(run):
@@ -194,6 +197,14 @@ def test_what_cannot_be_mapped_is_refused(two, small, table):
 def test_axes_that_are_given_are_drawn_on(small, table):
     _, panel = plt.subplots()
     assert bpls.plot_decision(small, table[0][:, 0], table[0][:, 1], axes=panel) is panel
+    scores = small.score("probability")
+    with pytest.raises(TypeError, match=r"axes= holds a int, which is no Axes of Matplotlib\. Give what plt\.subplots"):
+        bpls.plot_scores(scores, axes=3)
+    with pytest.raises(TypeError, match=r"axes= holds a str, which is no Axes"):
+        bpls.plot_decision(small, table[0][:, 0], table[0][:, 1], axes="right")
+    for top in (0, -1, "a"):
+        with pytest.raises(bpls.CriterionError, match="is no number of candidates"):
+            bpls.plot_scores(scores, top=top)
 
 
 def test_more_than_two_classes_have_a_shape_and_a_colour_each():

@@ -46,7 +46,10 @@ def plot_audit(audit: Audit, *, criteria: Sequence[str] | None = None, axes: Any
         raise CriterionError(f"audit= is of type {type(audit).__name__} and not the audit of one D.{other}")
     errors = audit.agreement.get("max_centred", xr.DataArray([], dims="criterion", coords={"criterion": []}))
     comparable = [str(name) for name, error in errors.to_series().items() if np.isfinite(error)]
-    chosen = comparable[:_MOST_SHOWN] if criteria is None else list(criteria)
+    if not isinstance(criteria, Sequence | None):
+        raise CriterionError(f"criteria= is a {type(criteria).__name__}. Give names of criteria of the audit.")
+    given = [criteria] if isinstance(criteria, str) else criteria
+    chosen = comparable[:_MOST_SHOWN] if given is None else list(given)
     unknown = [name for name in chosen if name not in comparable]
     if unknown or not chosen:
         raise CriterionError(

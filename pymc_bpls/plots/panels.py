@@ -75,6 +75,12 @@ def panels_in_pairs(count: int, size: tuple[float, float], axes: Any = None) -> 
 def _as_many(axes: Any, count: int, needed: str) -> np.ndarray:
     """The axes that a caller gave, shape (count,)."""
     given = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
+    strange = [each for each in given if not isinstance(each, Axes)]
+    if strange:
+        raise TypeError(
+            f"axes= holds a {type(strange[0]).__name__}, which is no Axes of Matplotlib. "
+            "Give what plt.subplots() returns as its second value, or leave it out."
+        )
     if given.size != count:
         raise ValueError(f"axes= holds {given.size} panels and the figure needs {needed}. Give as many.")
     return given

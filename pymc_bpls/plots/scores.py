@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.ticker import MaxNLocator
 
+from pymc_bpls.arguments import check
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.model.data.index import read_index
 from pymc_bpls.plots.panels import (
@@ -49,6 +50,7 @@ def plot_scores(scores: xr.Dataset | Mapping[str, xr.Dataset], *, top: int = 15,
     --------
     BPLS.score : what is drawn.
     """
+    check(top=top)
     several = _read(scores)
     first = next(iter(several.values()))
     best = _by_candidate(first)
