@@ -17,13 +17,13 @@ from pytensor.sparse import SparseTensorType
 from pymc_bpls.errors import LabelError, ModelError, RowError
 from pymc_bpls.model.data.index import as_index, check_order, is_one_value
 from pymc_bpls.model.data.labels import KNOWN, UNLABELED, as_labels
-from pymc_bpls.model.data.table import candidate_mask
+from pymc_bpls.model.data.table import ROWS_OF_BAMBI, candidate_mask
 from pymc_bpls.model.density import held_constant
 from pymc_bpls.model.graphs.jaxify import jaxify
 from pymc_bpls.model.graphs.slicing import remake
 from pymc_bpls.model.problem import Problem
 
-_ROWS, _GROUPS = "__obs__", "__factor_dim"  # ends of the names of Bambi's dims
+_GROUPS = "__factor_dim"  # ends of the names of Bambi's dims
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def _classes(response: Any, data: pd.DataFrame) -> np.ndarray | None:
 def _reported(model: Any) -> dict[str, Variable]:
     """The parameters in Bambi's posterior: group effects instead of their offsets, intercepts of the data as they are."""
     built = model.backend.model
-    derived = {variable.name: variable for variable in built.deterministics if _ROWS not in _dims(built, variable.name)}
+    derived = {variable.name: variable for variable in built.deterministics if ROWS_OF_BAMBI not in _dims(built, variable.name)}
     free = {rv.name: rv for rv in built.free_RVs if rv.name.removesuffix("_offset") not in derived}
     return {**free, **derived, **_intercepts(model)}
 

@@ -25,8 +25,8 @@ from pymc_bpls.errors import CriterionError, LabelError, ModelError, warn
 from pymc_bpls.lazy.containers import is_lazy
 from pymc_bpls.lazy.pool import LazyPool
 from pymc_bpls.lazy.sums import PoolSums
-from pymc_bpls.model.data.index import is_list_of_rows
-from pymc_bpls.model.data.table import by_container, check_classes, refuse_frame
+from pymc_bpls.model.data.index import is_list_of_rows, is_one_value
+from pymc_bpls.model.data.table import by_container, check_classes, refuse_no_pool
 from pymc_bpls.model.prior_sets import Variant
 from pymc_bpls.model.problem import declare
 from pymc_bpls.montecarlo.other_modes import NOT_LOOKED_FOR, Search, find_modes
@@ -148,8 +148,9 @@ class BPLS(PseudoLabelSelector):
             classes = bambi.classes if classes is None else classes
             index = bambi.index
         model = _find_model(model)
-        rows: Any = by_container(pool, model)
-        refuse_frame(rows, model)
+        rows: Any = by_container(pool, model, "pool")
+        if isinstance(rows, pd.DataFrame) or not is_lazy(rows):
+            refuse_no_pool(rows, model)
         problem = declare(
             model,
             target=target,
@@ -180,6 +181,12 @@ class BPLS(PseudoLabelSelector):
             warn(
                 f'pool= adds no rows to "{self._problem.name}", so that there is no candidate. Give it rows without '
                 "labels, or leave it out."
+            )
+        booleans = self._problem.classes.values.dtype.kind == "b" and self._lazy is None
+        if booleans and not len(self._problem.table.candidates) and is_one_value(unlabeled):
+            warn(
+                f'The labels of "{self._problem.name}" are booleans, which hold no -1, so that there is no candidate. '
+                "Declare them as whole numbers with -1 where there is none, or list the unlabeled rows in unlabeled=."
             )
         absent = check_classes(self._problem.table, self._problem.classes.names, self._problem.name)
         if absent:
@@ -580,7 +587,7 @@ class BPLS(PseudoLabelSelector):
         (True, array([0, 1, 1, 0]))
         """
         check(weight=weight, draws=draws, tune=tune, chains=chains, random_seed=random_seed, executor=executor)
-        if approximation not in FITS:
+        if not isinstance(approximation, str) or approximation not in FITS:
             raise CriterionError(f'approximation="{approximation}" is unknown. Use one of {", ".join(map(repr, FITS))}.')
         summed = self._sums_over_pool(executor)
         if summed is not None and approximation != "laplace":

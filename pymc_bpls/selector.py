@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
+from types import FunctionType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -31,7 +32,7 @@ from pymc_bpls.lazy.pool import LazyPool
 from pymc_bpls.lazy.scoring import scores_of_pool
 from pymc_bpls.lazy.trained import class_probabilities_over, label_table_over
 from pymc_bpls.model.data.labels import UNLABELED
-from pymc_bpls.model.data.table import Labeled, by_container
+from pymc_bpls.model.data.table import HOW_TO_MARK, Labeled, by_container
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.montecarlo.references import find_method
 from pymc_bpls.rules.label_rules import LabelRule, find_rule
@@ -53,6 +54,15 @@ from pymc_bpls.trained.probabilities import class_probabilities, most_probable
 from pymc_bpls.trained.result import read_each, read_trained
 
 
+def _named_alone(cls: type[PseudoLabelSelector]) -> type[PseudoLabelSelector]:
+    """With public methods that Python's errors name without this class, which users know as `BPLS` or `ModelSet`."""
+    for name, method in vars(cls).items():
+        if isinstance(method, FunctionType) and not name.startswith("_"):
+            method.__qualname__ = name
+    return cls
+
+
+@_named_alone
 class PseudoLabelSelector(ABC):
     """Selects pseudo-labels by a scorer; `BPLS` does for one model, `ModelSet` for several."""
 
@@ -155,7 +165,7 @@ class PseudoLabelSelector(ABC):
         >>> pls.predict_proba({"x": [0.5, -4.0]}, result=run).sel({"class": 1}).values.round(2)
         array([0.64, 0.05])
         """
-        rows = by_container(rows, self._problem.model)
+        rows = by_container(rows, self._problem.model, "rows")
         with working("probabilities", False):
             if self._lazy is not None:
                 return class_probabilities_over(self._lazy, self._scorer, read_trained(result, self._problem), rows, by)
@@ -878,7 +888,7 @@ class PseudoLabelSelector(ABC):
     def _needs_candidates(self) -> None:
         self.needs_rows_in_memory()
         if not len(self._problem.table.candidates):
-            raise RowError(f'"{self._problem.name}" has no candidate. Mark unlabeled rows with -1, or give pool=.')
+            raise RowError(f'"{self._problem.name}" has no candidate. {HOW_TO_MARK}')
 
     def _warn_of_strangers(self, candidates: np.ndarray) -> None:
         """Warn of candidates whose features no labeled row covers, once: folds of a choice have looked before."""

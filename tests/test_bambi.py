@@ -302,3 +302,27 @@ def test_a_sparse_design_is_refused():
 def test_one_trial_a_row_is_a_classifier():
     read = from_bambi(bmb.Model("p(number, one) ~ x", FRAME, family="binomial"), given("number"))
     assert read.target == "p(number, one)" and read.classes is None
+
+
+# New rows
+
+
+def test_new_rows_are_referred_to_bambi_whose_predictions_are_the_same():
+    """What the message says: Bambi's predictions by the draws are the averages over them."""
+    model = bmb.Model("number ~ x + g", FRAME, family="bernoulli")
+    pls = bpls.BPLS(model, observed=given("number"))
+    new = FRAME[["x", "g"]].iloc[:5]
+    for rows in (new, dict(new), {"x": [0.5]}):
+        with pytest.raises(bpls.RowError, match=r"Predict them by Bambi: model\.predict\(pls\.sample\(\), kind="):
+            pls.predict_proba(rows)
+    for called, call in (
+        ("test", lambda: pls.self_train(test=(new, [0] * 5), progressbar=False)),
+        ("pool", lambda: bpls.BPLS(model, observed=given("number"), pool=new)),
+        ("grid", lambda: bpls.plot_decision(pls, FRAME["x"], FRAME["z"], grid=([0, 1], [0], new))),
+    ):
+        with pytest.raises(bpls.RowError, match=f"^{called}= holds new rows, .* Put these rows into the frame of the model"):
+            call()
+    sample = pls.sample(method="gaussian", draws=200, chains=2, random_seed=0, progressbar=False)
+    told = model.predict(sample, kind="response_params", data=new, inplace=False)["posterior"]["p"]
+    mean = np.asarray(told.mean(("chain", "draw")))
+    np.testing.assert_allclose(mean, pls.predict_proba(np.arange(5), result=sample).sel({"class": 1}), rtol=1e-8)

@@ -18,6 +18,7 @@ import xarray as xr
 from pymc_bpls.errors import RowError
 from pymc_bpls.lazy.parts import GraphPart, HeldPart, Part
 from pymc_bpls.lazy.rows import Container
+from pymc_bpls.model.data.missing import as_numbers
 from pymc_bpls.model.data.named_axes import NamedAxes
 from pymc_bpls.model.data.table import AS_NUMBERS
 
@@ -175,7 +176,7 @@ def _as_dask(value: Any, container: Container) -> Any:
     if isinstance(value, xr.DataArray):
         value = value.data  # without the indexes, which would travel with every task
     if not _is_dask(value):
-        value = da.from_array(np.asarray(value), chunks=(_ROWS_AT_ONCE, *container.shape))
+        value = da.from_array(as_numbers(value), chunks=(_ROWS_AT_ONCE, *container.shape))
     if value.shape[1:] != container.shape or value.ndim == 0:
         raise RowError(
             f'pool["{container.name}"] has shape {value.shape}, and a row of "{container.name}" {container.shape}. '

@@ -116,7 +116,7 @@ def check_run(settings: Settings, plan: Plan, replicates: int | None) -> None:
 
 def begin_run(run: Run, pool: LazyPool, base: Any, test: Any, executor: Executor | None) -> LazyRun:
     """A run over a lazy pool, or one that goes on: its pseudo-labeled rows are fetched again. `test` is as in `self_train`."""
-    rows = None if test is None else by_container(split_test(test)[0], base.problem.model)
+    rows = None if test is None else by_container(split_test(test)[0], base.problem.model, "test")
     joined = JoinedRows.begin(pool, base, rows if isinstance(rows, Mapping) else None)
     added = np.array([step["candidate"] for step in run.history.steps], dtype=np.int64) - pool.first_candidate
     if len(added):

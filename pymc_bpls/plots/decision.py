@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
@@ -14,7 +15,7 @@ from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize, to_r
 from matplotlib.patheffects import withStroke
 
 from pymc_bpls.errors import CriterionError, LabelError, RowError
-from pymc_bpls.model.data.table import Labeled
+from pymc_bpls.model.data.table import Labeled, by_container
 from pymc_bpls.plots.panels import FONT, MARKERS, class_colours, legend_above, panels, tidy
 from pymc_bpls.scoring.fitted import Fitted
 from pymc_bpls.scoring.scorer import Scorer
@@ -176,8 +177,14 @@ def _feature(values: Any, n: int, name: str) -> np.ndarray:
 
 def _map(panel: Axes, scorer: Scorer, fit: Fitted, shading: Shading, grid: tuple[Any, Any, Mapping[str, Any]]) -> None:
     """Colours of new rows on a grid of the two features, and the lines where the prediction changes."""
-    gx, gy = (np.asarray(values, dtype=float) for values in grid[:2])
-    scorer, positions = scorer.with_rows(grid[2])
+    try:
+        xs, ys, rows = grid
+        gx, gy = (np.asarray(values, dtype=float) for values in (xs, ys))
+    except (TypeError, ValueError):
+        raise RowError("grid= is no triple of two features and new rows. Give (gx, gy, rows), rows as for pool=.") from None
+    if not isinstance(rows, Mapping | pd.DataFrame):
+        raise RowError(f"grid= has new rows of type {type(rows).__name__}. Give a mapping as for pool=.")
+    scorer, positions = scorer.with_rows(by_container(rows, scorer.problem.model, "grid"), "grid")
     if len(positions) != gx.size * gy.size:
         raise RowError(
             f"grid= has {len(positions)} new rows for {gx.size} by {gy.size} points. Give a row for each point of "

@@ -83,7 +83,7 @@ def read_test(test: Any, scorer: Scorer) -> tuple[Scorer, HeldOut | None]:
     if test is None:
         return scorer, None
     rows, labels = split_test(test)
-    rows = by_container(rows, scorer.problem.model)
+    rows = by_container(rows, scorer.problem.model, "test")
     problem, names, index = scorer.problem, None, None
     if isinstance(rows, Mapping):
         scorer, positions = scorer.with_rows(rows, "test")

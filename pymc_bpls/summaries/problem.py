@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from pymc_bpls.model.data.table import HOW_TO_MARK
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.selftraining.verdict import say_pool
 from pymc_bpls.text.numbers import percent
@@ -23,6 +24,7 @@ def summarise_problem(problem: Problem, n_lazy: int = 0) -> Summary:
         f'BPLS of "{problem.name}": {len(table.labeled)} labeled rows, {len(table.candidates) + n_lazy:,} candidates, '
         f"{_say_classes(names)}, {problem.density.dimension} unconstrained parameters"
         f"{'' if problem.density.joint is None else ', rows that depend on each other'}",
+        *([] if len(table.candidates) or n_lazy else [f"No row is a candidate. {HOW_TO_MARK}"]),
         say_pool(problem.pool_terms_of_all),
         f"{held_out} rows are neither labeled nor candidates." if held_out else "Every row is labeled or a candidate.",
         f"Free variables: {variables}.",

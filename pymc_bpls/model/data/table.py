@@ -16,12 +16,17 @@ from pytensor.graph.traversal import ancestors
 from pymc_bpls.errors import LabelError, RowError
 from pymc_bpls.model.data.index import RowNames, as_index, find_rows, is_list_of_rows, is_one_value
 from pymc_bpls.model.data.labels import UNLABELED
-from pymc_bpls.model.data.missing import as_numbers
+from pymc_bpls.model.data.missing import as_numbers, not_numbers
 from pymc_bpls.model.data.named_axes import NamedAxes
 from pymc_bpls.model.data.row_words import RowWords
 
 _SHOWN = 5
 _FEWEST_PADDED = 64
+#: What to do where no row is a candidate.
+HOW_TO_MARK = "Mark unlabeled rows with -1 among whole numbers (as a boolean it is True), or give pool=."
+#: The dim of rows in a PyMC model that Bambi built.
+ROWS_OF_BAMBI = "__obs__"
+_OF_BAMBI = 'Predict them by Bambi: model.predict(pls.sample(), kind="response_params", data=rows).'
 #: What to do about data of no numbers.
 AS_NUMBERS = (
     "Convert its columns to numbers: texts by pd.Categorical(values, categories=levels).codes, with the levels in the order of "
@@ -126,26 +131,37 @@ def containers(model: pm.Model) -> dict[str, SharedVariable]:
     return {variable.name: variable for variable in model.data_vars if isinstance(variable, SharedVariable)}
 
 
-def by_container(rows: Any, model: pm.Model) -> Any:
-    """A DataFrame with a column for data containers as a mapping from their names; anything else as it is."""
-    if isinstance(rows, pd.DataFrame) and set(rows.columns) & set(containers(model)):
-        return {name: rows[name] for name in rows}
+def by_container(rows: Any, model: pm.Model, called: str) -> Any:
+    """A DataFrame with a column for data containers as a mapping from their names; anything else as it is.
+
+    Raises
+    ------
+    RowError
+        They are new rows of a model that Bambi built, whose formula makes its data.
+    """
+    if not isinstance(rows, pd.DataFrame | Mapping) or set(rows) & set(containers(model)):
+        return {name: rows[name] for name in rows} if isinstance(rows, pd.DataFrame) else rows
+    if ROWS_OF_BAMBI in model.coords:
+        cure = _OF_BAMBI if called == "rows" else "Put these rows into the frame of the model, and name them there."
+        raise RowError(f"{called}= holds new rows, and the data of this model is what Bambi makes of a frame. {cure}")
     return rows
 
 
-def refuse_frame(pool: Any, model: pm.Model) -> None:
-    """Refuse a DataFrame none of whose columns is a data container.
+def refuse_no_pool(pool: Any, model: pm.Model) -> None:
+    """Refuse what is no mapping, as a DataFrame none of whose columns is a data container.
 
     Raises
     ------
     RowError
     """
-    if isinstance(pool, pd.DataFrame):
-        names = _quoted(list(containers(model))) or "none"
-        raise RowError(
-            f"pool= is a DataFrame without a column for the model's data containers ({names}). "
-            'Give columns of their names, or a mapping as {"X": frame[columns]}.'
-        )
+    if pool is None or isinstance(pool, Mapping):
+        return
+    names = _quoted(list(containers(model))) or "none"
+    what = "DataFrame without a column for" if isinstance(pool, pd.DataFrame) else f"{type(pool).__name__} without the names of"
+    raise RowError(
+        f"pool= is a {what} the model's data containers ({names}). "
+        'Give columns of their names, or a mapping as {"X": frame[columns]}.'
+    )
 
 
 def read_pool(
@@ -219,14 +235,19 @@ def _as_rows(model: pm.Model, name: str, rows: Any, data: SharedVariable, called
     shape = np.shape(data.get_value(borrow=True))
     axes = NamedAxes.of(model, name, len(shape))
     rows = axes.match(rows, called)
-    array = as_numbers(rows)
+    try:
+        array = as_numbers(rows)
+    except ValueError:
+        raise RowError(
+            f'{called}["{name}"] has rows of different lengths, and "{name}" the shape {shape}. '
+            "Give rows of the same number of columns."
+        ) from None
     if array.ndim != len(shape) or array.shape[1:] != shape[1:]:
         raise RowError(
             f'{called}["{name}"] has shape {array.shape} and "{name}" {shape}. Give rows of the same number of columns.'
         )
     if array.dtype.kind not in "biuf":
-        where = _no_numbers(rows)
-        raise RowError(f'{called}["{name}"] holds values of type {array.dtype}{where}. {AS_NUMBERS}')
+        raise RowError(f'{called}["{name}"] holds values of type {_no_numbers(rows, array, axes.columns)}. {AS_NUMBERS}')
     whole = np.dtype(data.type.dtype).kind in "biu"
     if whole:
         what = f'{called}["{name}"]'
@@ -238,15 +259,23 @@ def _as_rows(model: pm.Model, name: str, rows: Any, data: SharedVariable, called
     return array
 
 
-def _strange_columns(frame: pd.DataFrame) -> list[Any]:
-    """Columns that hold neither numbers nor booleans."""
-    numeric = map(pd.api.types.is_numeric_dtype, frame.dtypes)
-    return [column for column, known in zip(frame.columns, numeric, strict=True) if not known]
+def _no_numbers(rows: Any, array: np.ndarray, columns: Any) -> str:
+    """The type of what is no number, and where it is; `columns` are the container's names of its columns, or None."""
+    if isinstance(rows, pd.DataFrame):
+        strange = [column for column in rows if not_numbers(rows[column].to_numpy(dtype=object)).any()]
+        return f"{array.dtype} in columns {_quoted(strange[:_SHOWN])}"
+    if array.dtype != object:
+        return str(array.dtype)
+    places = np.argwhere(not_numbers(array))
+    text = f"{type(array[tuple(places[0])]).__name__} in rows {np.unique(places[:, 0])[:_SHOWN].tolist()}"
+    if array.ndim != 2:
+        return text
+    return f"{text}, columns {_column_names(np.unique(places[:, 1]), columns)}"
 
 
-def _no_numbers(rows: Any) -> str:
-    strange = _strange_columns(rows) if isinstance(rows, pd.DataFrame) else []
-    return f" in columns {_quoted(strange[:_SHOWN])}" if strange else ""
+def _column_names(numbers: np.ndarray, names: Any) -> list[Any]:
+    """The first of some columns, by name where they have names."""
+    return [int(number) if names is None else str(names[number]) for number in numbers[:_SHOWN]]
 
 
 def _quoted(names: list[Any]) -> str:
@@ -308,8 +337,7 @@ def check_finite(data: Mapping[str, np.ndarray], columns: Mapping[str, Any], row
             text = f"{name} is not finite in {words.some(where)}"
             if array.ndim == 2:
                 names = columns.get(name)
-                numbers = np.flatnonzero(bad.any(axis=0))[:_SHOWN]
-                text += f", columns {[str(names[i]) if names is not None else int(i) for i in numbers]}"
+                text += f", columns {_column_names(np.flatnonzero(bad.any(axis=0)), names)}"
             raise RowError(f"{text}. Impute these values, or leave the rows out.")
 
 
