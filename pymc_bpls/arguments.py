@@ -76,6 +76,7 @@ ARGUMENTS: dict[str, tuple[Predicate, str]] = {
     "tune": (count(0), "tune={value!r} is no number of draws. Give 0 or more."),
     "chains": (count(1), "chains={value!r} is no number of chains. Give 1 or more."),
     "per_class": (flag, "per_class={value!r} is neither True nor False. Give one of them."),
+    "absolute": (flag, "absolute={value!r} is neither True nor False. Give one of them."),
     "by": (
         lambda value: isinstance(value, str) and value in ("leave-one-out", "split"),
         'by={value!r} is unknown. Use "leave-one-out", with all labels, or "split", which is exact and takes half of them.',

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
+from numbers import Integral
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -109,7 +110,7 @@ def load_dataset(name: str) -> xr.Dataset:
     >>> int(notes["y"].sum())
     100
     """
-    if name not in DATASETS:
+    if not isinstance(name, str) or name not in DATASETS:
         raise DataUnavailableError(f"Data set {name!r} is unknown. Choose one of {_listed(DATASETS)}.")
     known = DATASETS[name]
     return _dataset(
@@ -182,10 +183,10 @@ def simulate(design: str, n: int, q: int, *, random_seed: int | np.random.Genera
     >>> table.attrs["intercept"], table.attrs["coefficients"][:3].tolist()
     (2.4, [-7.9, 0.0, 0.0])
     """
-    if design not in DESIGNS:
+    if not isinstance(design, str) or design not in DESIGNS:
         raise DataUnavailableError(f"Design {design!r} is unknown. Choose one of {_listed(DESIGNS)}.")
-    if n < 2 or q < 1:
-        raise RowError(f"A simulation with n={n} rows and q={q} features is empty. Ask for n >= 2 and q >= 1.")
+    if not (isinstance(n, Integral) and isinstance(q, Integral) and n >= 2 and q >= 1):
+        raise RowError(f"A simulation with n={n!r} rows and q={q!r} features cannot be. Ask for n >= 2 and q >= 1.")
     rng = np.random.default_rng(random_seed)
     truth = DESIGNS[design](rng, q)
     return _dataset(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,6 +55,8 @@ def read_forms(
             "criteria= is a DataTree, and holds no names of criteria. "
             "Audit a run by audit_along(run), and give what exact() returned as exact=."
         )
+    if not isinstance(criteria, str | Criterion | FitCriterion | Iterable):
+        raise CriterionError(f"criteria= is a {type(criteria).__name__}. Give names of criteria, or Criterion objects.")
     given = [criteria] if isinstance(criteria, str | Criterion | FitCriterion) else list(criteria)
     forms = [read_form(each, approximation) for each in dict.fromkeys(given)]
     labels = [form.label for form in forms]

@@ -59,7 +59,7 @@ class Trial:
         RowError
             Groups are not one a row.
         """
-        if guarantee not in _DEALS:
+        if not isinstance(guarantee, str) or guarantee not in _DEALS:
             raise CriterionError(f'guarantee="{guarantee}" is unknown. Use "{BOUND}" or "{BETTING}".')
         check(folds=folds, repeats=repeats, alpha=alpha)
         found = find_loss(loss, problem.classes.names, bounded=guarantee == BETTING)

@@ -99,7 +99,8 @@ def read_groups(groups: Any, n: int) -> np.ndarray | None:
     found = np.asarray(none_where_masked(groups))
     found = found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
     if found.ndim != 1 or len(found) != n:
-        raise RowError(f"groups= has {len(found)} entries, and there are {n} rows. Give the group of each row.")
+        entries = len(found) if found.ndim else "no"
+        raise RowError(f"groups= has {entries} entries, and there are {n} rows. Give the group of each row.")
     if pd.isna(found).any():
         raise RowError(f"groups= lacks a value in {pd.isna(found).sum()} rows. Give each row a group.")
     return found

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_bpls.errors import CriterionError
+from pymc_bpls.model.data.missing import as_numbers
 
 #: Takes class probabilities (rows, K) and true codes (rows,), and gives the loss of each row.
 RowLoss = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -75,11 +76,11 @@ def find_loss(loss: Any, classes: np.ndarray, *, bounded: bool) -> Loss:
 
 def _by_user(loss: Callable[[xr.DataArray, np.ndarray], Any], classes: np.ndarray) -> RowLoss:
     def of_rows(p: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        values = np.asarray(
-            loss(xr.DataArray(p, dims=("row", "class"), coords={"class": classes}), classes[codes]), dtype=float
-        )
+        values = as_numbers(loss(xr.DataArray(p, dims=("row", "class"), coords={"class": classes}), classes[codes]))
+        if values.dtype.kind not in "biuf":
+            raise CriterionError(f"loss= returned values of type {values.dtype}. Return one number a row.")
         if values.shape != codes.shape:
             raise CriterionError(f"loss= returned shape {values.shape} for {len(codes)} rows. Return one value a row.")
-        return values
+        return values.astype(float)
 
     return of_rows

@@ -19,7 +19,7 @@ from pymc_bpls.comparison.splits import Split, read_splits
 from pymc_bpls.compute.executors import Executor
 from pymc_bpls.compute.threads import IN_TURN, side_by_side
 from pymc_bpls.compute.work import working
-from pymc_bpls.errors import ApproximationError, ModeError
+from pymc_bpls.errors import ApproximationError, CriterionError, ModeError
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion
 from pymc_bpls.scoring.engines import refuse_weight
@@ -132,6 +132,8 @@ def compare(
     Frozen({'criterion': 2})
     """
     check(random_seed=random_seed, rounds=rounds, batch_size=batch_size, executor=executor)
+    if not isinstance(pls, PseudoLabelSelector):
+        raise CriterionError(f"pls= is a {type(pls).__name__}. Give the BPLS or ModelSet that is to be trained.")
     pls.needs_rows_in_memory()
     made = made_with(random_seed)
     forms = read_forms(criteria, AUTO)

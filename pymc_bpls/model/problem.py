@@ -23,6 +23,7 @@ from pymc_bpls.compute.precision import require_double
 from pymc_bpls.errors import BPLSError, LabelError, ModelError, RowError
 from pymc_bpls.model.data.index import check_order, find_rows
 from pymc_bpls.model.data.labels import Classes, as_labels, find_classes, is_probability
+from pymc_bpls.model.data.missing import as_numbers
 from pymc_bpls.model.data.named_axes import NamedAxes
 from pymc_bpls.model.data.row_words import RowWords
 from pymc_bpls.model.data.table import (
@@ -371,11 +372,14 @@ def _evaluator(model: pm.Model, initial: Mapping[str, Any]) -> Callable[[Variabl
 
 def initial_point(model: pm.Model, initvals: Mapping[str, Any] | None) -> dict[str, Any]:
     """PyMC's initial point, with `initvals` (of variables on their own scale) in place of the model's own."""
+    if initvals is not None and not isinstance(initvals, Mapping):
+        raise ModelError(f"initvals= is a {type(initvals).__name__}. Give a mapping from names of variables to their starts.")
     unknown = set(initvals or {}) - {rv.name for rv in model.free_RVs}
     if unknown:
         raise ModelError(f"initvals= names {sorted(unknown)}, which are no free variables. Use names of the model.")
     for name, value in (initvals or {}).items():
-        if not np.isfinite(np.asarray(value, dtype=float)).all():
+        array = as_numbers(value)
+        if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
             raise ModelError(f'The start of "{name}" is not finite. Give finite numbers in initvals=.')
     try:
         start = _initial_values(model, {model[name]: value for name, value in (initvals or {}).items()})

@@ -7,9 +7,10 @@ Potential, in the graph of the rows of D alone. Sampling starts around the user'
 from __future__ import annotations
 
 import contextlib
+import inspect
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +20,14 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
+from pymc.step_methods.hmc.base_hmc import BaseHMC
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.rewriting.shape import ShapeFeature
 
-from pymc_bpls.errors import BPLSError
+from pymc_bpls.errors import BPLSError, CriterionError
 from pymc_bpls.model.data.storing import free_name
 from pymc_bpls.model.data.table import Labeled, Unlabeled
 from pymc_bpls.model.density import Parameters, held_constant
@@ -135,9 +137,9 @@ def sample(problem: Problem, labeled: Labeled, k: int, *, pool: Unlabeled | None
         try:
             trace = pm.sample(**options)
         except (ImportError, ValueError, RuntimeError, KeyError, TypeError) as error:
+            said = str(error).splitlines()[0].rstrip(".") if str(error) else "no message"
             raise BPLSError(
-                f"Sampling failed with {type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}. "
-                'Check the sampler\'s options, or use method="psis".'
+                f'Sampling failed with {type(error).__name__}: {said}. Check the sampler\'s options, or use method="psis".'
             ) from error
     theta = np.asarray(trace["posterior"]["shift"].transpose("chain", "draw", ...)) + problem.density.start
     stats = trace["sample_stats"]
@@ -159,6 +161,19 @@ def sample_without_divergences(problem: Problem, labeled: Labeled, k: int, **opt
     if not divergences(run.sample_stats) or any(name in options for name in _STEPS_CHOSEN):
         return run
     return sample(problem, labeled, k, **options, target_accept=SMALLER_STEPS)
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse names that neither `pm.sample` nor its NUTS knows: PyMC ignores them.
+
+    Raises
+    ------
+    CriterionError
+    """
+    known = {name for function in (pm.sample, pm.NUTS, BaseHMC) for name in inspect.signature(function).parameters}
+    unknown = [name for name in options if name not in known | {"nuts"}]
+    if unknown:
+        raise CriterionError(f"pm.sample knows no {', '.join(unknown)}=. Check the spelling, or leave it out.")
 
 
 @contextlib.contextmanager

@@ -28,7 +28,7 @@ from pymc_bpls.montecarlo.bridge import LogRatio, Proposal
 from pymc_bpls.montecarlo.collapsed import PROBED, Collapsed
 from pymc_bpls.montecarlo.constants import log_normaliser, log_ratio
 from pymc_bpls.montecarlo.moves import moved, moved_by
-from pymc_bpls.montecarlo.nuts import LEAST_ESS, Draws, named_draws, sample_without_divergences
+from pymc_bpls.montecarlo.nuts import LEAST_ESS, Draws, check_options, named_draws, sample_without_divergences
 from pymc_bpls.montecarlo.other_modes import Search, find_modes, missed_modes
 from pymc_bpls.montecarlo.pareto import GOOD_K, has_variance
 from pymc_bpls.montecarlo.psis import AnyProposal, heavier_tails, importance_draws
@@ -358,7 +358,8 @@ def find_method(
     **sample_kwargs: Any,
 ) -> Method:
     """A method by its name, with its options; seeds are drawn from `rng`."""
-    check(draws=draws, tune=tune, chains=chains)
+    check(draws=draws, tune=tune, chains=chains, absolute=absolute)
+    check_options(sample_kwargs)
     if draws * chains < _FEWEST_DRAWS:
         raise CriterionError(
             f"draws={draws} in chains={chains} is too few to say anything about errors. "
@@ -370,6 +371,6 @@ def find_method(
         options["nuts_sampler"] = nuts_sampler
     nuts, psis = Nuts(absolute, (seeds[0], seeds[1], seeds[2]), options), Psis(absolute, chains * draws, seeds[0])
     methods: dict[str, Method] = {"nuts": nuts, "psis": psis, "psis, else nuts": PsisElseNuts(psis, nuts)}
-    if method not in methods:
+    if not isinstance(method, str) or method not in methods:
         raise CriterionError(f'method="{method}" is unknown. Use "nuts" or "psis".')
     return methods[method]

@@ -20,7 +20,7 @@ Seed = int | np.random.Generator | None
 
 def resume(trainee: Trainee, tree: xr.DataTree, again: Again, executor: Executor | None, random_seed: Seed) -> Begun:
     """A run that goes on, or the replicates of one, each with a stream of `random_seed`, where there is one."""
-    if REPLICATES not in tree:
+    if not isinstance(tree, xr.DataTree) or REPLICATES not in tree:
         run, made_by = _go_on(trainee, tree, again, executor, random_seed)
         return Begun(trainee, [run], made_by, replicated=False)
     parts = replicates_of(tree)

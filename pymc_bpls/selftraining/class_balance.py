@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_bpls.arguments import number
 from pymc_bpls.errors import LabelError
 from pymc_bpls.model.problem import Problem
 
@@ -49,8 +50,9 @@ def read_balance(class_balance: Any, problem: Problem) -> ClassBalance | None:
             f"class_balance={class_balance!r} does not give shares of the classes {names}. "
             'Use "labeled" or a mapping from class to share.'
         )
-    shares = np.zeros(len(names))
-    shares[problem.classes.find(class_balance)] = list(map(float, class_balance.values()))
-    if not np.isfinite(shares).all() or (shares < 0).any() or shares.sum() <= 0:
+    given = list(class_balance.values())
+    if not all(map(number(lambda share: share >= 0), given)) or sum(given) <= 0:
         raise LabelError(f"class_balance={class_balance!r} has no positive shares. Give one for each class to add.")
+    shares = np.zeros(len(names))
+    shares[problem.classes.find(class_balance)] = given
     return ClassBalance(shares / shares.sum())

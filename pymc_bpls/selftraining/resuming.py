@@ -118,13 +118,23 @@ def _check_name(given: Any, name: str, argument: str, what: str) -> None:
 
 
 def weight_again(kept: float | None, given: Callable[[float], float] | None) -> float | Callable[[float], float]:
-    """The weight of pseudo-labels: what the run kept, or the function that is given again."""
+    """The weight of pseudo-labels: what the run kept, or the function that is given again.
+
+    Raises
+    ------
+    CriterionError
+        The function is not given, or another weight than the run's.
+    """
     if kept is not None:
+        if given is not None and given != kept:
+            raise CriterionError(f"pseudo_weight= is {given!r}, and run= holds {kept:g}. Give that one, or leave it out.")
         return kept
     if given is None:
         raise CriterionError(
             "The run weighted pseudo-labels by a function, which is not kept. Give it again in pseudo_weight=."
         )
+    if not callable(given):
+        raise CriterionError(f"pseudo_weight= is {given!r}, and run= weighted by a function. Give that function again.")
     return given
 
 

@@ -22,7 +22,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pymc_bpls.approximations.predictions.predictive import Predictive
-from pymc_bpls.arguments import number, require
+from pymc_bpls.arguments import check, number, require
 from pymc_bpls.bpls import BPLS
 from pymc_bpls.choosing.folds import read_groups
 from pymc_bpls.choosing.pipelines import SUPERVISED, Train, beside
@@ -524,6 +524,7 @@ def cross_validate_labeled(
     >>> dict(result.sizes)
     {'metric': 2, 'model': 2, 'fold': 2}
     """
+    check(random_seed=random_seed)
     models = {"supervised": _supervised(estimator), "self-training": estimator}
     labels, known = read_labels(y)
     codes, classes = encode(labels, known)
@@ -548,6 +549,9 @@ def cross_validate_labeled(
 
 def _supervised(estimator: Any) -> Any:
     """The same estimator, whose BPLSClassifier does no round."""
+    if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
+        kind = estimator.__name__ if isinstance(estimator, type) else type(estimator).__name__
+        raise CriterionError(f"estimator= is no object of an estimator, but {kind}. Give BPLSClassifier(), or a Pipeline.")
     held = {"": estimator, **estimator.get_params()}
     names = [name for name, value in held.items() if isinstance(value, BPLSClassifier)]
     if not names:

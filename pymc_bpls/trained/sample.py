@@ -30,7 +30,7 @@ from pymc_bpls.errors import CriterionError, warn
 from pymc_bpls.model.data.storing import as_tree, free_name
 from pymc_bpls.model.deterministics import deterministics
 from pymc_bpls.model.problem import Problem
-from pymc_bpls.montecarlo.nuts import Draws, named_draws, sample
+from pymc_bpls.montecarlo.nuts import Draws, check_options, named_draws, sample
 from pymc_bpls.scoring.one_model import ModelScorer
 from pymc_bpls.scoring.settings import LAPLACE
 from pymc_bpls.trained.draws import probabilities_over_draws
@@ -53,6 +53,7 @@ class Sampling:
 
     def __post_init__(self) -> None:
         check(draws=self.draws, tune=self.tune, chains=self.chains)
+        check_options(self.options)
         if self.method not in _METHODS:
             raise CriterionError(f'method="{self.method}" is unknown. Use "nuts" or "gaussian".')
         if self.options and self.method != "nuts":

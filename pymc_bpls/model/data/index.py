@@ -168,6 +168,8 @@ def read_index(result: xr.Dataset | xr.DataArray | xr.DataTree) -> pd.Index:
     >>> bpls.read_index(scores)
     PeriodIndex(['2020-05', '2020-06'], dtype='period[M]', name='score')
     """
+    if not isinstance(result, xr.Dataset | xr.DataArray | xr.DataTree):
+        raise RowError(f'A {type(result).__name__} is no result. Give scores, or a group such as run["history"].')
     held = result.to_dataset() if isinstance(result, xr.DataTree) else result
     dim = next((dim for dim in _ROWS if dim in held.dims), None)
     if dim is None:

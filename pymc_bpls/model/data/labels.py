@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from numbers import Complex, Real
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,7 @@ def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         codes, classes = series.cat.codes.to_numpy(), series.cat.categories.to_numpy()
     else:
         known = series[series.notna()].infer_objects()
+        _reject_no_label(known)
         _reject_soft(known)
         _reject_blank(known)
         codes, values = pd.factorize(series.where(series.notna(), None), sort=False)
@@ -119,6 +121,21 @@ def reject_wrapped(values: Any) -> None:
             f"The labels are of type {dtype} and hold {largest} in {wrapped} rows, which is what -1 becomes there. "
             "Mark unlabeled rows with -1 in a signed type, as int64; where it is a class, convert the labels to int64 too."
         )
+
+
+def _reject_no_label(known: pd.Series) -> None:
+    strange = np.flatnonzero([not isinstance(label, Hashable) or _is_endless(label) for label in known])
+    if strange.size:
+        first = f"{known.tolist()[strange[0]]!r} in row {known.index[strange[0]]}"
+        raise LabelError(
+            f"{strange.size} labels are no classes, the first is {first}. "
+            "Give each row one number, text or boolean, or None where it has no label."
+        )
+
+
+def _is_endless(label: Any) -> bool:
+    """Whether it is an infinite or a complex number."""
+    return isinstance(label, Complex) and (not isinstance(label, Real) or abs(label) == np.inf)
 
 
 def _reject_soft(known: pd.Series) -> None:
@@ -206,9 +223,14 @@ class Classes:
         strange = np.flatnonzero((codes < 0) & ~blank)
         if strange.size:
             reject_wrapped(observed)
+            first = f"{observed[strange[0]].tolist()} in row {strange[0]}"
+            if not isinstance(unlabeled, int | np.integer):
+                raise LabelError(
+                    f'unlabeled={np.asarray(unlabeled).tolist()!r} marks no row, and "{name}" holds {first}. '
+                    "Leave unlabeled= out where -1 marks unlabeled rows, or give their positions or a mask."
+                )
             raise LabelError(
-                f'"{name}" has {strange.size} labels outside its classes {self.names.tolist()}, the first is '
-                f"{observed[strange[0]].tolist()} in row {strange[0]}. "
+                f'"{name}" has {strange.size} labels outside its classes {self.names.tolist()}, the first is {first}. '
                 f"Encode labels as 0 to {len(self) - 1} (encode_labels does it) and mark unlabeled rows with {unlabeled}."
             )
         return np.where(blank, UNLABELED, codes)
@@ -298,6 +320,8 @@ def find_classes(
     op = target.owner.op
     kind = type(op).__name__
     own = None if classes is None else _flat(classes)
+    if own is not None and own.hasnans:
+        raise LabelError(f'classes= lacks the name of class {int(own.isna().argmax())} of "{target.name}". Name every class.')
     given = None if own is None else store(own).values
     if kind in KNOWN:
         values = KNOWN[kind](op.dist_params(target.owner), evaluate, target.name)
