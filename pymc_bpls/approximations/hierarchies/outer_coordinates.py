@@ -21,12 +21,16 @@ _PACKED = "_cholesky-cov-packed__["
 
 @dataclass(frozen=True)
 class OuterCoordinates:
-    """Which entries of ψ are three numbers of a covariance, by the place of the first (C,)."""
+    """Which entries of ψ are three numbers of a covariance, by the place of the first (C,).
+
+    One of each entry of ψ is `units` (m,) of PyMC's numbers, in which the three are what they are.
+    """
 
     covariances: tuple[int, ...]
+    units: np.ndarray
 
     @classmethod
-    def of(cls, labels: Sequence[str]) -> OuterCoordinates:
+    def of(cls, labels: Sequence[str], units: np.ndarray) -> OuterCoordinates:
         """Of the entries of ψ, by their labels (m,)."""
         variables = [label.partition("[")[0] for label in labels]
         return cls(
@@ -34,30 +38,32 @@ class OuterCoordinates:
                 place
                 for place, (label, name) in enumerate(zip(labels, variables, strict=True))
                 if label.endswith(f"{_PACKED}0]") and variables.count(name) == 3
-            )
+            ),
+            units,
         )
 
     def of_psi(self, psi: np.ndarray) -> np.ndarray:
         """U (m,) of ψ (m,)."""
         u = psi.copy()
         for place in self.covariances:
-            _, below, log_diagonal = psi[place : place + 3]
+            _, below, log_diagonal = (psi * self.units)[place : place + 3]
             u[place + 1] = np.arcsinh(below * np.exp(-log_diagonal))
-            u[place + 2] = log_diagonal + _log_cosh(u[place + 1])
+            u[place + 2] = (log_diagonal + _log_cosh(u[place + 1])) / self.units[place + 2]
         return u
 
     def psi(self, u: np.ndarray) -> np.ndarray:
         """Ψ (m,) of u (m,)."""
         psi = u.copy()
         for place in self.covariances:
-            _, turned, log_sd = u[place : place + 3]
-            psi[place + 1] = np.exp(log_sd) * np.tanh(turned)
-            psi[place + 2] = log_sd - _log_cosh(turned)
+            turned, log_sd = u[place + 1], u[place + 2] * self.units[place + 2]
+            psi[place + 1] = np.exp(log_sd) * np.tanh(turned) / self.units[place + 1]
+            psi[place + 2] = (log_sd - _log_cosh(turned)) / self.units[place + 2]
         return psi
 
     def log_jacobian(self, u: np.ndarray) -> float:
         """log |∂ψ/∂u|."""
-        return float(sum(u[place + 2] for place in self.covariances))
+        own = u * self.units
+        return float(sum(own[place + 2] - np.log(self.units[place + 1]) for place in self.covariances))
 
 
 def _log_cosh(x: float) -> float:

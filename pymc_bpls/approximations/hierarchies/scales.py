@@ -58,8 +58,9 @@ def fit(
     fits = _Fits(engine.hierarchy, engine, labeled, k, start if isinstance(start, Mixture) else None)
     first = engine.density.start if mode is None else mode.theta
     tolerance = ep.TO_RANK if to_rank else ep.TOLERANCE
-    labels = [engine.density.parameters.labels[i] for i in engine.hierarchy.outer]
-    coordinates = OuterCoordinates.of(labels)
+    parameters, outer = engine.density.parameters, engine.hierarchy.outer
+    labels = [parameters.labels[i] for i in outer]
+    coordinates = OuterCoordinates.of(labels, parameters.units[outer])
 
     def log_density(log_z: Callable[[np.ndarray], float]) -> lattice.LogDensity:
         return lambda u: log_z(coordinates.psi(u)) + coordinates.log_jacobian(u)
