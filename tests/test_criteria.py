@@ -10,6 +10,7 @@ import pymc_bpls as bpls
 from pymc_bpls import Criterion, CriterionError, ModeError
 from pymc_bpls.approximations.predictions.predictive import Predictive
 from pymc_bpls.engine.modes.mode import Mode
+from pymc_bpls.engine.newton.curvature import Matrix
 from pymc_bpls.scoring.criteria import CRITERIA
 from pymc_bpls.scoring.fitted import ModelFit
 from pymc_bpls.scoring.results import rank_pairs
@@ -159,7 +160,7 @@ def hierarchy():
 @pytest.mark.parametrize(("criterion", "expansion"), [("ubpls", "map"), ("reference", "map"), ("ppp", "mle")])
 def test_a_hierarchy_cannot_drop_its_prior(hierarchy, monkeypatch, criterion, expansion):
     labeled, predictive = hierarchy.labeled, Predictive(hierarchy.engine)
-    somewhere = Mode(np.zeros(5), 0.0, np.eye(5), 0.0, 0.0, 0)
+    somewhere = Mode(np.zeros(5), 0.0, Matrix(np.eye(5)), 0.0, 0.0, 0)
     monkeypatch.setattr(type(hierarchy.scorer), "fit", lambda *_, **__: ModelFit(labeled, somewhere, predictive))
     with pytest.raises(CriterionError, match='the density of "effect" depends on "scale"'):
         hierarchy.score(criterion, expansion=expansion, approximation="laplace")

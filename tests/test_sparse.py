@@ -56,7 +56,7 @@ def test_sparse_and_dense_agree(name):
         assert others.converged.all()
         for term in ("log_lik_labeled", "log_lik_pseudo", "log_prior", "log_det"):
             np.testing.assert_allclose(getattr(others, term), getattr(refits, term), **CLOSE)
-    np.testing.assert_allclose(found.condition_number, expected.condition_number, rtol=0.02)
+    np.testing.assert_allclose(found.curvature.condition_number, expected.curvature.condition_number, rtol=0.02)
     at = np.random.default_rng(0).normal(size=(4, len(found.theta)))
     np.testing.assert_allclose(found.gaussian.distances(at), expected.gaussian.distances(at), rtol=1e-8)
     np.testing.assert_allclose(found.gaussian.variances_along(at), expected.gaussian.variances_along(at), rtol=1e-8)

@@ -10,7 +10,7 @@ import xarray as xr
 from sklearn.linear_model import LogisticRegression
 
 import pymc_bpls as bpls
-from pymc_bpls.engine.modes.local_gaussian import LocalGaussian
+from pymc_bpls.engine.newton.curvature import LocalGaussian, Matrix
 from pymc_bpls.text.summary import Summary
 
 TEST = np.arange(20, 26)
@@ -58,7 +58,7 @@ def test_a_fit_shows_modes_and_standard_deviations(small, table):
 def test_a_long_fit_stays_on_one_screen():
     q = 40
     values = xr.DataArray(np.arange(q, dtype=float), dims="parameter", coords={"parameter": [f"b[{i}]" for i in range(q)]})
-    gaussian = LocalGaussian(values.to_numpy(), np.eye(q), None)
+    gaussian = LocalGaussian(values.to_numpy(), Matrix(np.eye(q)))
     fit = bpls.LaplaceFit(
         xr.Dataset(), values, gaussian, None, True, {"decrement": 0.0, "steps": 3.0, "condition": 1.0}, "none found"
     )

@@ -16,19 +16,18 @@ from pymc_bpls.compute.memory import ask_memory
 from pymc_bpls.compute.threads import IN_TURN, for_matrices_of
 from pymc_bpls.engine.modes.failures import Derivatives, unidentified
 from pymc_bpls.engine.modes.hessian_check import Route
-from pymc_bpls.engine.modes.mode import Mode, find_mode
-from pymc_bpls.engine.modes.objective import Objective, derivatives
+from pymc_bpls.engine.modes.mode import Mode, find_mode, newton
 from pymc_bpls.engine.modes.refits import Refits, Shared, refit_affine, refit_by_autodiff, refit_sparse_rows
 from pymc_bpls.engine.newton import kernels
 from pymc_bpls.engine.row_engine import RowEngine
 from pymc_bpls.engine.rows.conditional_rows import ConditionalRows
 from pymc_bpls.engine.rows.far_rows import far_rows
 from pymc_bpls.engine.rows.marginal_rows import Marginal, MarginalRows
+from pymc_bpls.engine.rows.objective import DenseObjective, derivatives
 from pymc_bpls.engine.rows.reduced_rows import Coordinates, ReducedRows, RowSpaces
 from pymc_bpls.engine.rows.separable_priors import SeparablePrior, find_separable
 from pymc_bpls.engine.sparse.curvature import SparseCurvature
 from pymc_bpls.engine.sparse.elimination import Elimination
-from pymc_bpls.engine.sparse.newton import maximise
 from pymc_bpls.engine.sparse.objective import SparseObjective
 from pymc_bpls.engine.sparse.rows import SparseRows, find_sparse_prior
 from pymc_bpls.errors import ModeError, RowError
@@ -110,7 +109,8 @@ class Engine(RowEngine):
         order = rows.order(labeled.positions)
         if self.sparse is None and _WORTH * order.operations > q**3 / 3:
             return None
-        return SparseObjective(rows, order, rows.block(labeled.positions, labeled.codes, k * labeled.weights))
+        block = rows.block(labeled.positions, labeled.codes, k * labeled.weights)
+        return SparseObjective(model=rows, labeled=block, order=order)
 
     def conditionally_sparse(
         self, model: ConditionalRows, labeled: Labeled, orders: deque[tuple[np.ndarray, Elimination]]
@@ -250,9 +250,9 @@ class Engine(RowEngine):
     def _sparse_mode(self, objective: SparseObjective, start: np.ndarray) -> Mode | None:
         """Its mode from a start (q,), or None where a smaller model is to find out what is wrong with its own means."""
         with for_matrices_of(len(objective.order.core)):
-            found = maximise(objective, start)
-        if found is not None:
-            return Mode.sparse(found)
+            found = newton(objective, start)
+        if isinstance(found, Mode):
+            return found
         if self.density.dimension <= _EXPLAINED:
             return None
         raise ModeError(
@@ -453,8 +453,8 @@ class Engine(RowEngine):
         positions, codes = np.array([position]), np.array([code])
         if self.affine_rows is not None and not self.conditional:
             rows = self.affine_rows
-            objective = Objective(rows, rows.labeled_block(labeled), rows.block(positions, codes, np.ones(1)), True)
-            point = objective.at(theta[None])
+            block, pairs = rows.labeled_block(labeled), rows.block(positions, codes, np.ones(1))
+            point = DenseObjective(model=rows, labeled=block, pairs=pairs).at(theta[None])
             assert point.pseudo is not None
             return float(point.log_lik[0]), float(point.pseudo.value[0]), float(point.log_prior[0])
         pair = self.density.rows(positions, codes, np.ones(1))

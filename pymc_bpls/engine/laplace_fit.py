@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_bpls.engine.modes.local_gaussian import LocalGaussian
 from pymc_bpls.engine.modes.mode import Mode
-from pymc_bpls.engine.sparse.curvature import SparseGaussian
+from pymc_bpls.engine.newton.curvature import LocalGaussian
 from pymc_bpls.model.density import Parameters
 from pymc_bpls.text.summary import Summary
 
@@ -55,7 +54,7 @@ class LaplaceFit:
 
     mode: xr.Dataset
     unconstrained: xr.DataArray
-    gaussian: LocalGaussian | SparseGaussian
+    gaussian: LocalGaussian
     log_evidence: float | None
     converged: bool
     diagnostics: dict[str, float]
@@ -122,7 +121,7 @@ def as_fit(mode: Mode, parameters: Parameters, log_evidence: float | None, other
         diagnostics={
             "decrement": mode.decrement,
             "steps": float(mode.steps),
-            "condition": mode.condition_number,
+            "condition": mode.curvature.condition_number,
         },
         other_modes=others,
         units=parameters.units,

@@ -30,7 +30,7 @@ from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.threads import IN_TURN
 from pymc_bpls.engine.concavity import is_concave_in
 from pymc_bpls.engine.engine import Engine
-from pymc_bpls.engine.sparse.curvature import SparseGaussian
+from pymc_bpls.engine.newton.curvature import LocalGaussian
 from pymc_bpls.engine.sparse.rows import SparseBlock
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.structure import Structure
@@ -81,7 +81,7 @@ class Collapsed:
         if objective is None:
             return None
         q, block = engine.density.dimension, objective.labeled
-        effects = independent(np.concatenate([objective.rows.prior.pairs[q:], block.pairs]), q)
+        effects = independent(np.concatenate([objective.model.prior.pairs[q:], block.pairs]), q)
         core = np.setdiff1d(np.arange(q), effects)
         if not 0 < len(core) <= _MOST_CORE:
             return None
@@ -89,7 +89,7 @@ class Collapsed:
         place[effects] = np.arange(len(effects))
         collapsed = cls(engine, block, core, effects, place[block.columns].min(axis=1))
         loaded = np.flatnonzero(collapsed._directions.any(axis=0))
-        unimodal = is_concave_in(objective.rows.model, labeled, loaded)
+        unimodal = is_concave_in(objective.model.model, labeled, loaded)
         return collapsed if unimodal and collapsed._has_normal_effects() else None
 
     @property
@@ -99,7 +99,7 @@ class Collapsed:
 
     def within(self, q: Approximation) -> Gaussian:
         """The Gaussian with an approximation's moments of the core."""
-        if isinstance(q, SparseGaussian):
+        if isinstance(q, LocalGaussian):
             return Gaussian(q.point[self.core], _block_of_inverse(q.curvature.solve, len(q.point), self.core))
         if isinstance(q, Mixture):
             return self._within_mixture(q)

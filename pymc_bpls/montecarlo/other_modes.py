@@ -11,17 +11,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 from scipy.special import logsumexp
 
 from pymc_bpls.compute.threads import for_matrices_of
 from pymc_bpls.engine.concavity import nonconcave_parameters
 from pymc_bpls.engine.engine import Engine
 from pymc_bpls.engine.modes.failures import Derivatives
-from pymc_bpls.engine.modes.mode import Mode, newton
+from pymc_bpls.engine.modes.mode import DenseFunction, Mode, newton
+from pymc_bpls.engine.rows.objective import RowPoint
 from pymc_bpls.engine.sparse.curvature import SparseCurvature
-from pymc_bpls.engine.sparse.newton import maximise
-from pymc_bpls.engine.sparse.objective import SparsePoint
 from pymc_bpls.errors import ModeError
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.montecarlo.psis import log_densities
@@ -137,7 +135,7 @@ def find_modes(engine: Engine, labeled: Labeled, k: int, mode: Mode | None = Non
         for point in starts if rows is None else rows.space.points(starts):
             tell(1)
             try:
-                outcome = newton(climb, point)
+                outcome = newton(DenseFunction(climb), point)
             except _Ended:
                 tried += climb.left > 0
                 continue
@@ -180,10 +178,10 @@ def _find_sparsely(engine: Engine, labeled: Labeled, k: int, modes: list[Mode]) 
     starts = np.vstack([centres.points, starts])
     left, tried = modes[0].steps + 1, 0
 
-    def watch(point: SparsePoint) -> None:
+    def watch(point: RowPoint) -> None:
         nonlocal left
         left -= 1
-        at = (point.theta[:, 0], float(point.value[0]), point.gradient[:, 0])
+        at = (point.theta[0], float(point.value[0]), point.gradient[0])
         if left < 0 or any(_is_near(mode, *at) for mode in modes):
             raise _Ended
 
@@ -191,13 +189,13 @@ def _find_sparsely(engine: Engine, labeled: Labeled, k: int, modes: list[Mode]) 
         for point in starts:
             tell(1)
             try:
-                found = maximise(objective, point, watch)
+                found = newton(objective, point, watch)
             except _Ended:
                 tried += left >= 0
                 continue
             tried += 1
-            if found is not None and all(other.gaussian.distances(found.theta[None])[0] > _SAME for other in modes):
-                modes.append(Mode.sparse(found))
+            if isinstance(found, Mode) and all(other.gaussian.distances(found.theta[None])[0] > _SAME for other in modes):
+                modes.append(found)
     return Search(tuple(modes), tried, len(starts), centres.left_out(tried))
 
 
@@ -229,13 +227,9 @@ def _is_near(mode: Mode, point: np.ndarray, value: float, gradient: np.ndarray) 
     The step along H⁻¹ then ends ten times nearer to the mode.
     """
     move = point - mode.point
-    H = mode.curvature
-    bend = H.times(move) if isinstance(H, SparseCurvature) else H @ move
+    bend = mode.curvature.times(move)
     distance = float(move @ bend)
     if distance > 1.0 or not abs(value - mode.value + 0.5 * distance) <= _OFF * (1 + distance):
         return False
     left = gradient + bend
-    if isinstance(H, SparseCurvature):
-        return float(left @ H.solve(left)) <= _OFF**2 * (_SAME + distance)
-    factor = scipy.linalg.cho_factor(H, lower=True)
-    return float(left @ scipy.linalg.cho_solve(factor, left)) <= _OFF**2 * (_SAME + distance)
+    return float(left @ mode.curvature.solve(left)) <= _OFF**2 * (_SAME + distance)

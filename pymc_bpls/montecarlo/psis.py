@@ -22,7 +22,7 @@ from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.compute.chunks import map_rows
 from pymc_bpls.compute.threads import IN_TURN
 from pymc_bpls.engine.engine import Engine
-from pymc_bpls.engine.sparse.curvature import SparseGaussian
+from pymc_bpls.engine.newton.curvature import LocalGaussian
 from pymc_bpls.errors import ApproximationError
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.montecarlo.bridge import LogRatio, Proposal
@@ -277,7 +277,7 @@ def integrand_ks(
 
 def _drawn_from(q: Approximation, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Draws θ (S, q), and their log density but for a constant."""
-    if isinstance(q, SparseGaussian) or is_sparse(q):
+    if isinstance(q, LocalGaussian) or is_sparse(q):
         proposal = proposal_around(q)
         theta = proposal.draws((1, _K_DRAWS), rng)[0]
         return theta, proposal.log_density(theta)

@@ -24,22 +24,23 @@ from pymc_bpls.approximations.gaussians.gaussian import Gaussian
 from pymc_bpls.approximations.gaussians.mixture import Mixture
 from pymc_bpls.approximations.gaussians.sparse_part import SparsePart
 from pymc_bpls.engine.modes.mode import Mode
+from pymc_bpls.engine.newton.curvature import LocalGaussian
 from pymc_bpls.engine.rows.hierarchy import Hierarchy
-from pymc_bpls.engine.sparse.curvature import SparseCurvature, SparseGaussian
+from pymc_bpls.engine.sparse.curvature import SparseCurvature
 from pymc_bpls.montecarlo.bridge import Proposal, degrees_of_freedom
 
 _AT_ONCE = 256
 _NEGLIGIBLE = -40.0
 
 #: A Gaussian approximation of p_k.
-Approximation = Gaussian | Mixture | SparseGaussian
+Approximation = Gaussian | Mixture | LocalGaussian
 
 
 @dataclass(frozen=True)
 class SparseProposal:
     """A multivariate t distribution whose scale is the covariance of a Gaussian with a sparse precision."""
 
-    gaussian: SparseGaussian
+    gaussian: LocalGaussian
 
     @property
     def mean(self) -> np.ndarray:
@@ -69,7 +70,7 @@ class SparseProposal:
         pieces = (theta[first : first + _AT_ONCE] for first in range(0, len(theta), _AT_ONCE))
         distances = np.concatenate([self.gaussian.distances(piece) for piece in pieces])
         constant = gammaln(0.5 * (degrees + q)) - gammaln(0.5 * degrees) - 0.5 * q * np.log(degrees * np.pi)
-        level = constant + 0.5 * float(self.gaussian.curvature.factor.log_det[0])
+        level = constant + 0.5 * self.gaussian.curvature.log_det
         return np.asarray(level - 0.5 * (degrees + q) * np.log1p(distances / degrees)).reshape(draws.shape[:-1])
 
 
@@ -89,7 +90,7 @@ class HierarchyProposal:
         shares = np.exp(mixture.log_shares)
         centre = shares @ mixture.psi
         covariance = ((mixture.psi - centre).T * shares) @ (mixture.psi - centre)
-        gaussians = (SparseGaussian(part.mean, part.precision) for part in mixture.parts if isinstance(part, SparsePart))
+        gaussians = (LocalGaussian(part.mean, part.precision) for part in mixture.parts if isinstance(part, SparsePart))
         parts = tuple(SparseProposal(gaussian) for gaussian in gaussians)
         return cls(mixture.hierarchy, Proposal(centre, covariance), mixture.psi, shares, parts)
 
@@ -147,21 +148,21 @@ class HierarchyProposal:
         return theta
 
 
-def local_gaussian(mode: Mode) -> Gaussian | SparseGaussian:
+def local_gaussian(mode: Mode) -> Gaussian | LocalGaussian:
     """Laplace's approximation at a mode, by its sparse curvature where that is how it is known."""
     if isinstance(mode.curvature, SparseCurvature):
-        return SparseGaussian(mode.point, mode.curvature)
+        return LocalGaussian(mode.point, mode.curvature)
     return Gaussian.at_mode(mode)
 
 
 def is_sparse(q: Approximation) -> bool:
     """Whether it is known by a sparse factor."""
-    return isinstance(q, SparseGaussian) or (isinstance(q, Mixture) and isinstance(q.parts[0], SparsePart))
+    return isinstance(q, LocalGaussian) or (isinstance(q, Mixture) and isinstance(q.parts[0], SparsePart))
 
 
 def proposal_around(q: Approximation) -> Proposal | SparseProposal | HierarchyProposal:
     """The t distribution around an approximation."""
-    if isinstance(q, SparseGaussian):
+    if isinstance(q, LocalGaussian):
         return SparseProposal(q)
     if isinstance(q, Mixture) and is_sparse(q):
         return HierarchyProposal.of(q)

@@ -41,8 +41,8 @@ def _in_one_space(mode: Mode, supervised: Mode) -> tuple[tuple[np.ndarray, np.nd
         return (mode.theta, mode.hessian), (supervised.theta, supervised.hessian)
     space, old = mode.rows.space, supervised.rows.space
     into = scipy.linalg.block_diag(np.eye(old.flat), old.basis @ space.basis.T)
-    more = into.T @ (supervised.matrix - old.prior.precision) @ into
-    return (mode.point, mode.matrix), (supervised.point @ into, space.prior.precision + more)
+    more = into.T @ (supervised.curvature.matrix - old.prior.precision) @ into
+    return (mode.point, mode.curvature.matrix), (supervised.point @ into, space.prior.precision + more)
 
 
 def kullback_leibler(one: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarray]) -> float:

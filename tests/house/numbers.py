@@ -25,8 +25,8 @@ import xarray as xr
 import pymc_bpls as bpls
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-import reference  # noqa: E402
-import zoo  # noqa: E402
+import reference
+import zoo
 
 Numbers = dict[str, float]
 QUIET: dict[str, Any] = {"progressbar": False}
@@ -117,8 +117,8 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     **{f"zoo {name}": partial(of_zoo, name) for name in zoo.ACCEPTED},
 }
 #: Subjects of which runs and audits are made, which take long for others.
-WHOLE = ("reference", "groups", "coefficients", "features", "set", "zoo logistic", "zoo softmax_of_logit_p", "zoo item_response",
-         "zoo hierarchical_non_centered", "zoo class_conditional_gaussian", "zoo tanh_network")  # fmt: skip
+OF_ZOO = ("logistic", "softmax_of_logit_p", "item_response", "hierarchical_non_centered", "class_conditional_gaussian")
+WHOLE = ("reference", "groups", "coefficients", "features", "set", *(f"zoo {name}" for name in OF_ZOO))
 
 
 # --- questions --------------------------------------------------------------------------------------------------------------
@@ -199,16 +199,26 @@ def make(path: Path) -> None:
         print(f"{subject}: {len(found)}", flush=True)
 
 
+def _flat(held: dict[str, Numbers]) -> Numbers:
+    return {f"{subject}: {key}": value for subject, found in held.items() for key, value in found.items()}
+
+
 def compare(before: Path, after: Path) -> None:
     """How many are the same, and those that are not."""
     first, second = (
-        {f"{subject}: {key}": value for subject, found in pickle.loads(path.read_bytes()).items() for key, value in found.items()}
+        {
+            f"{subject}: {key}": value
+            for subject, found in pickle.loads(path.read_bytes()).items()
+            for key, value in found.items()
+        }
         for path in (before, after)
     )
     away = {key: abs(first[key] - second[key]) / max(1.0, abs(first[key])) for key in first.keys() & second.keys()}
     away = {key: 0.0 if np.isnan(first[key]) and np.isnan(second[key]) else by for key, by in away.items()}
     same = sum(by <= _SAME for by in away.values())
-    print(f"{len(first):,} keys, {len(first.keys() ^ second.keys())} only in one, {same / max(1, len(away)):.2%} within {_SAME:g}")
+    print(
+        f"{len(first):,} keys, {len(first.keys() ^ second.keys())} only in one, {same / max(1, len(away)):.2%} within {_SAME:g}"
+    )
     for key in sorted(first.keys() ^ second.keys())[:40]:
         print(f"only in one: {key}")
     for key in sorted(away, key=lambda key: -away[key]):

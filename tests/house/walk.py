@@ -36,9 +36,9 @@ def walk(call: Callable[[], Any]) -> tuple[int, int]:
 
     def see(frame: FrameType, event: str, _: Any) -> None:
         back = frame.f_back if event == "return" else frame
-        if event in ("call", "return") and back is not None and back.f_code.co_filename.startswith(PACKAGE):
-            if not visited or visited[-1] != back.f_code.co_filename:
-                visited.append(back.f_code.co_filename)
+        file = "" if event not in ("call", "return") or back is None else back.f_code.co_filename
+        if file.startswith(PACKAGE) and visited[-1:] != [file]:
+            visited.append(file)
 
     sys.setprofile(see)
     try:

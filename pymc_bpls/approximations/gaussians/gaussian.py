@@ -20,6 +20,7 @@ from pymc_bpls.approximations.gaussians.untouched import UntouchedPriors
 from pymc_bpls.approximations.quadrature.tilted import ORDERS, Marginals, Nodes
 from pymc_bpls.compute.threads import side_by_side
 from pymc_bpls.engine.modes.mode import Mode
+from pymc_bpls.engine.newton.curvature import Matrix
 from pymc_bpls.engine.rows.reduced_rows import ReducedRows
 from pymc_bpls.errors import ApproximationError
 
@@ -115,7 +116,7 @@ class Gaussian:
     @classmethod
     def at_mode(cls, mode: Mode) -> Gaussian:
         """Laplace's approximation."""
-        factor = (scipy.linalg.cholesky(mode.matrix, lower=True), True)
+        factor = (scipy.linalg.cholesky(mode.curvature.matrix, lower=True), True)
         covariance = scipy.linalg.cho_solve(factor, np.eye(len(mode.point)))
         return cls(mode.point, covariance, mode.log_integral, mode.steps, rows=mode.rows)
 
@@ -166,7 +167,7 @@ class Gaussian:
         # so that its log integral is log Z
         value = self.log_z - log_volume - 0.5 * len(self.mean) * np.log(2 * np.pi) + 0.5 * log_det
         log_det += 0.0 if self.rows is None else self.rows.log_det_prior
-        return Mode(self.mean, value, precision, log_det, 0.0, self.steps, self.rows, is_centre=True)
+        return Mode(self.mean, value, Matrix(precision), log_det, 0.0, self.steps, self.rows, is_centre=True)
 
 
 class Fit(Protocol):

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from pymc_bpls.engine.modes.failures import Derivatives, Failure, Flat, Rejection, ends_on_a_ridge, explain
-from pymc_bpls.engine.modes.local_gaussian import LocalGaussian
-from pymc_bpls.engine.newton.verification import ROUNDED_DECREMENT, converged, well_conditioned
+from pymc_bpls.engine.modes.local_gaussian import SpanGaussian
+from pymc_bpls.engine.newton.curvature import Curvature, LocalGaussian, Matrix
+from pymc_bpls.engine.newton.line_search import search_line
+from pymc_bpls.engine.newton.verification import ROUNDED_DECREMENT, converged
 from pymc_bpls.engine.rows.reduced_rows import ReducedRows
-from pymc_bpls.engine.sparse.curvature import SparseCurvature, SparseGaussian
-from pymc_bpls.engine.sparse.newton import SparseMaximum
 from pymc_bpls.errors import ModeError
 
 _MOST_STEPS = 200
@@ -29,26 +29,20 @@ _FAR_OFF = 15.0
 
 @dataclass(frozen=True)
 class Mode:
-    """A maximum of S: S(θ), log det of H = −∇²S(θ), Newton decrement, steps taken.
+    """A maximum of S: S(θ), the curvature H = −∇²S(θ) with its log det, Newton decrement, steps taken.
 
-    Its `point` (d,) and the curvature there are in the coordinates of `rows`, or in θ itself where there are none. The
-    `curvature` is a matrix (d, d), or where rows touch few of many parameters what is not zero of it. Where there is no
-    maximum that can be verified, the centre of an approximation may stand for it (`is_centre`).
+    Its `point` (d,) and the curvature there are in the coordinates of `rows`, or in θ itself where there are none. Where there
+    is no maximum that can be verified, the centre of an approximation may stand for it (`is_centre`).
     """
 
     point: np.ndarray
     value: float
-    curvature: np.ndarray | SparseCurvature
+    curvature: Curvature
     log_det: float
     decrement: float
     steps: int
     rows: ReducedRows | None = None
     is_centre: bool = False
-
-    @classmethod
-    def sparse(cls, found: SparseMaximum) -> Mode:
-        """A maximum where rows touch few parameters."""
-        return cls(found.theta, found.value, found.curvature, found.log_det, found.decrement, found.steps)
 
     @cached_property
     def theta(self) -> np.ndarray:
@@ -61,34 +55,16 @@ class Mode:
         return self.gaussian.hessian
 
     @property
-    def matrix(self) -> np.ndarray:
-        """The curvature (d, d) as a matrix."""
-        return self.curvature.matrix if isinstance(self.curvature, SparseCurvature) else self.curvature
-
-    @property
-    def condition_number(self) -> float:
-        """Of the curvature scaled to a unit diagonal."""
-        if isinstance(self.curvature, SparseCurvature):
-            return self.curvature.condition_number
-        return condition_number(self.curvature)
-
-    @property
     def space(self) -> str:
         """What it was found in, in words."""
-        return (
-            "sparse parameters"
-            if isinstance(self.curvature, SparseCurvature)
-            else "parameters"
-            if self.rows is None
-            else "rows"
-        )
+        return self.curvature.words if self.rows is None else "rows"
 
     @property
-    def gaussian(self) -> LocalGaussian | SparseGaussian:
+    def gaussian(self) -> LocalGaussian:
         """N(θ̃, H⁻¹), of which variances, draws and distances are known without H."""
-        if isinstance(self.curvature, SparseCurvature):
-            return SparseGaussian(self.point, self.curvature)
-        return LocalGaussian(self.point, self.curvature, None if self.rows is None else self.rows.space)
+        if self.rows is None:
+            return LocalGaussian(self.point, self.curvature)
+        return SpanGaussian(self.point, self.curvature, self.rows.space)
 
     def within(self, rows: ReducedRows | None) -> Mode:
         """The same where its point is in the coordinates of `rows`, and its log det that of these."""
@@ -98,6 +74,42 @@ class Mode:
     def log_integral(self) -> float:
         """Laplace's log ∫ exp S = S(θ̃) + (q/2) log 2π − ½ log det H."""
         return self.value + 0.5 * len(self.theta) * np.log(2 * np.pi) - 0.5 * self.log_det
+
+
+@dataclass(frozen=True)
+class DensePoint:
+    """S (1,), its gradient (1, q) and its curvature at one θ (1, q)."""
+
+    theta: np.ndarray
+    value: np.ndarray
+    gradient: np.ndarray
+    curvature: Matrix
+
+    @property
+    def finite(self) -> np.ndarray:
+        """Whether all of these are (1,)."""
+        numbers = np.isfinite(self.value).all() and np.isfinite(self.gradient).all() and self.curvature.is_finite
+        return np.array([numbers])
+
+
+@dataclass(frozen=True)
+class DenseFunction:
+    """S by its `derivatives`, as Newton's method takes it."""
+
+    derivatives: Derivatives
+
+    def at(self, theta: np.ndarray) -> DensePoint:
+        """At one θ (1, q)."""
+        value, gradient, curvature = self.derivatives(theta[0])
+        return DensePoint(theta, np.array([value]), gradient[None], Matrix(curvature))
+
+    def take(self, sets: np.ndarray) -> DenseFunction:
+        """Itself: there is one set."""
+        return self
+
+    def curvature(self, point: DensePoint) -> Matrix:
+        """−∇²S."""
+        return point.curvature
 
 
 def find_mode(
@@ -126,7 +138,7 @@ def find_mode(
     failures: list[Failure] = []
     for attempt in range(_RESTARTS):
         jitter = 0.0 if attempt == 0 else rng.uniform(-1, 1, len(start))
-        outcome = newton(derivatives, start + jitter)
+        outcome = newton(DenseFunction(derivatives), start + jitter)
         if isinstance(outcome, Mode):
             return outcome.within(rows)
         failures.append(outcome)
@@ -153,88 +165,42 @@ def _same(points: np.ndarray) -> np.ndarray:
     return points
 
 
-def newton(derivatives: Derivatives, start: np.ndarray) -> Mode | Failure:
-    """Newton's method for a maximum, along |H| where H is indefinite, each step halved until S increases.
+#: Sees every point that is come to, and may raise what ends the climb.
+Watch = Callable[[Any], None]
+
+
+def newton(function: Any, start: np.ndarray, watch: Watch = lambda _: None) -> Mode | Failure:
+    """Newton's method for a maximum of one set, uphill where H is indefinite, each step halved until S increases.
 
     A direction that is flat at the end, though it was not at the start, far away in terms of the curvature there, is one in
     which S has no maximum ("runaway").
     """
-    theta, last_decrement, last_log_det, step = start, np.inf, np.nan, np.zeros_like(start)
-    value, gradient, hessian = derivatives(theta)
-    if not _finite(value, gradient, hessian):
-        return Failure("start", start, theta, np.empty((len(theta), 0)))
-    first = hessian
+    point, last_decrement, last_log_det = function.at(start[None]), np.inf, np.nan
+    first = H = function.curvature(point)
+    if not (point.finite[0] and np.isfinite(point.gradient).all() and H.is_finite):
+        return Failure("start", start, start, np.empty((len(start), 0)))
+    step = np.zeros_like(point.theta)
     for steps in range(_MOST_STEPS):
-        factor = _factor(hessian)
-        if factor is None:
-            direction, flat = _absolute_direction(hessian, gradient)
-            decrement, log_det = np.sqrt(max(gradient @ direction, 0.0)), np.nan
-            if decrement <= ROUNDED_DECREMENT:
-                kind = "saddle" if not flat.size else "runaway" if _left(first, theta - start) else "singular"
-                return Failure(kind, start, theta, flat)
-        else:
-            direction = scipy.linalg.cho_solve((factor, True), gradient)
-            decrement = np.sqrt(max(gradient @ direction, 0.0))
-            log_det = 2 * np.log(np.diag(factor)).sum()
-            if converged(decrement, last_decrement, log_det, last_log_det):
-                return Mode(theta, value, hessian, float(log_det), float(decrement), steps)
-        moved = _line_search(derivatives, theta, value, direction, decrement)
-        if moved is None:
+        watch(point)
+        gradient, theta = point.gradient[0], point.theta[0]
+        direction, flat = (H.solve(gradient), None) if H.definite else H.uphill(gradient)
+        decrement, log_det = np.sqrt(max(gradient @ direction, 0.0)), H.log_det if H.definite else np.nan
+        if H.definite and converged(decrement, last_decrement, log_det, last_log_det):
+            return Mode(theta, float(point.value[0]), H, float(log_det), float(decrement), steps)
+        if flat is not None and decrement <= ROUNDED_DECREMENT:
+            kind = "saddle" if not flat.size else "runaway" if _left(first, theta - start) else "singular"
+            return Failure(kind, start, theta, flat)
+        ahead, moved, there = search_line(function, point, direction[None], np.array([decrement]), _HALVINGS)
+        if not moved[0]:
             return Failure("stuck", start, theta, direction[:, None])
-        step = moved[0] - theta
-        theta, value, gradient, hessian = moved
-        last_decrement, last_log_det = decrement, log_det
-    return Failure("runaway" if _left(first, theta - start) else "stuck", start, theta, step[:, None])
+        assert there is not None
+        step = ahead - point.theta
+        point, H, last_decrement, last_log_det = there, function.curvature(there), decrement, log_det
+        if not H.is_finite:
+            return Failure("stuck", start, theta, direction[:, None])
+    return Failure("runaway" if _left(first, point.theta[0] - start) else "stuck", start, point.theta[0], step.T)
 
 
-def _left(curvature: np.ndarray, move: np.ndarray) -> bool:
+def _left(curvature: Curvature, move: np.ndarray) -> bool:
     """Whether a move is far in terms of a positive definite curvature."""
-    return _factor(curvature) is not None and float(move @ curvature @ move) > _FAR_OFF**2
-
-
-def _finite(value: float, gradient: np.ndarray, hessian: np.ndarray) -> bool:
-    return bool(np.isfinite(value) and np.isfinite(gradient).all() and np.isfinite(hessian).all())
-
-
-def _factor(hessian: np.ndarray) -> np.ndarray | None:
-    """The Cholesky factor, or None where H is not positive definite or a parameter is a combination of others."""
-    try:
-        factor = scipy.linalg.cholesky(hessian, lower=True, check_finite=False)
-    except np.linalg.LinAlgError:
-        return None
-    return factor if well_conditioned(np.diag(factor), np.diag(hessian)) else None
-
-
-def _scaled_eigen(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Eigenvalues and vectors of H scaled to a unit diagonal, and the scale."""
-    diagonal = np.abs(np.diag(hessian))
-    scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    values, vectors = np.linalg.eigh(hessian * np.outer(scale, scale))
-    return values, vectors, scale
-
-
-def _absolute_direction(hessian: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """|H|⁻¹ g, and the directions (q, d) in which H is flat."""
-    values, vectors, scale = _scaled_eigen(hessian)
-    floor = 1e-8 * max(np.abs(values).max(), 1e-300)
-    direction = scale * (vectors @ ((vectors.T @ (scale * gradient)) / np.maximum(np.abs(values), floor)))
-    return direction, scale[:, None] * vectors[:, np.abs(values) <= 1e-9 * np.abs(values).max()]
-
-
-def _line_search(
-    derivatives: Derivatives, theta: np.ndarray, value: float, direction: np.ndarray, decrement: float
-) -> tuple[np.ndarray, float, np.ndarray, np.ndarray] | None:
-    slack = 1e-12 * (1 + abs(value))
-    for halving in range(_HALVINGS):
-        size = 0.5**halving
-        candidate = theta + size * direction
-        outcome = derivatives(candidate)
-        if _finite(*outcome) and outcome[0] >= value + 1e-4 * size * decrement**2 - slack:
-            return (candidate, *outcome)
-    return None
-
-
-def condition_number(hessian: np.ndarray) -> float:
-    """Condition number of H scaled to a unit diagonal."""
-    values, _, _ = _scaled_eigen(hessian)
-    return float(values[-1] / values[0])
+    return curvature.definite and float(move @ curvature.times(move)) > _FAR_OFF**2

@@ -1,7 +1,7 @@
 """Refits of many candidates at once: for each, the mode of S_i(θ) = k ℓ_D(θ) + ℓ_i(θ) + log π(θ) and log det H_i there.
 
 All candidates of a chunk start from the mode of k ℓ_D + log π that they share. Where rows have linear predictors
-(`affine_rows`), chord steps come first, with the curvature of the start, and one Newton step usually ends the work (`chords`).
+(`affine_rows`), chord steps come first, with the curvature of the start, and one Newton step usually ends the work (`refit`).
 Any other model takes Newton steps with derivatives in θ by autodiff (`batched_newton`). Both are verified by the same test as
 any mode (`verification`).
 """
@@ -9,7 +9,7 @@ any mode (`verification`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,16 +20,14 @@ from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.compute.executors import Executor
 from pymc_bpls.compute.memory import ask_memory
 from pymc_bpls.compute.threads import IN_TURN
-from pymc_bpls.engine.modes.chords import Start, refit_chunk
 from pymc_bpls.engine.modes.mode import Mode
-from pymc_bpls.engine.modes.objective import Objective
+from pymc_bpls.engine.modes.refit import Start, refit_chunk
 from pymc_bpls.engine.newton import kernels
+from pymc_bpls.engine.newton.curvature import Matrix
 from pymc_bpls.engine.rows.affine_rows import AffineRows, Block
-from pymc_bpls.engine.sparse.curvature import SparseCurvature
-from pymc_bpls.engine.sparse.newton import SparseMaximum
+from pymc_bpls.engine.rows.objective import DenseObjective, RowObjective
 from pymc_bpls.engine.sparse.objective import SparseObjective
-from pymc_bpls.engine.sparse.refits import refit_sparse
-from pymc_bpls.engine.sparse.rows import SparseBlock, SparseRows
+from pymc_bpls.engine.sparse.rows import SparseRows
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.density import Density
 from pymc_bpls.model.structure import Rows
@@ -73,12 +71,9 @@ def refit_affine(rows: AffineRows, shared: Shared, positions: np.ndarray, codes:
     mode = shared.start
     model = rows if mode.rows is None else mode.rows.with_own
     own = model.dimension - len(mode.point)
-    start = Start(np.pad(mode.point, (0, own)), mode.value, block_diag(mode.matrix, np.eye(own)), mode.log_det)
-    k, objective = shared.k, Objective(model, model.labeled_block(shared.labeled, shared.k), None, shared.prior)
-
-    def chunk(candidates: Block) -> tuple[np.ndarray, ...]:
-        ends = refit_chunk(replace(objective, pairs=candidates), start)
-        return ends.log_lik / k, ends.pseudo, ends.log_prior, ends.log_det + model.log_det_prior, ends.done, ends.theta
+    curvature = Matrix(block_diag(mode.curvature.matrix, np.eye(own)))
+    start = Start(np.pad(mode.point, (0, own)), mode.value, curvature, mode.log_det)
+    objective = DenseObjective(model=model, labeled=model.labeled_block(shared.labeled, shared.k), prior=shared.prior)
 
     def candidates(pairs: np.ndarray) -> Block:
         return model.block(positions[pairs], codes[pairs], np.ones(len(pairs)))
@@ -86,26 +81,31 @@ def refit_affine(rows: AffineRows, shared: Shared, positions: np.ndarray, codes:
     rows_of_D = objective.labeled.flat.shape[0]
     size = chunk_size(model.dimension, rows_of_D, len(positions), shared.chunk_bytes, _AFFINE_WORK)
     model.keep(positions)
-    return _refitted(chunk, candidates, len(positions), size, shared.executor, padded=False)
+    return _by_chords(objective, start, shared, candidates, len(positions), size)
 
 
 def refit_sparse_rows(rows: SparseRows, shared: Shared, positions: np.ndarray, codes: np.ndarray) -> Refits:
     """Refits of pairs (row, class) whose rows touch few parameters; their `points` are left out (pairs, 0)."""
     D, mode = shared.labeled, shared.start
-    assert isinstance(mode.curvature, SparseCurvature)
     pairs = rows.block(positions, codes, np.ones(len(positions)))
     labeled = rows.block(D.positions, D.codes, shared.k * D.weights)
-    k, objective = shared.k, SparseObjective(rows, rows.order(D.positions, positions), labeled)
-    start = SparseMaximum(mode.point, mode.value, objective.curvature_at(mode.point), mode.log_det, 0.0, 0)
-
-    def chunk(some: SparseBlock) -> tuple[np.ndarray, ...]:
-        ends = refit_sparse(objective.beside(some), start)
-        none = np.empty((len(some.codes), 0))
-        return ends.log_lik / k, ends.pseudo, ends.log_prior, ends.log_det, ends.done, none
-
+    objective = SparseObjective(model=rows, labeled=labeled, order=rows.order(D.positions, positions))
+    start = Start(mode.point, mode.value, objective.curvature(objective.at(mode.point[None])), mode.log_det)
     size = max(1, min(_SPARSE_CHUNK, shared.chunk_bytes // (8 * objective.floats_a_candidate)))
-    length = 1 << (int(size).bit_length() - 1)
-    return _refitted(chunk, pairs.take, len(positions), length, shared.executor, padded=False)
+    return _by_chords(objective, start, shared, pairs.take, len(positions), 1 << (int(size).bit_length() - 1))
+
+
+def _by_chords(
+    objective: RowObjective, start: Start, shared: Shared, candidates: Callable[[np.ndarray], Any], n: int, size: int
+) -> Refits:
+    """Refits of n candidates beside D, so many at once."""
+
+    def chunk(some: Any) -> tuple[np.ndarray, ...]:
+        ends = refit_chunk(objective.beside(some), start)
+        log_det = ends.log_det + objective.model.log_det_prior
+        return ends.log_lik / shared.k, ends.pseudo, ends.log_prior, log_det, ends.done, ends.theta[:, objective.kept]
+
+    return _refitted(chunk, candidates, n, size, shared.executor, padded=False)
 
 
 def refit_by_autodiff(

@@ -58,9 +58,30 @@ class Block:
         """A as one matrix (n · p, q)."""
         return self.matrix.reshape(-1, self.matrix.shape[-1])
 
+    @property
+    def vectors(self) -> np.ndarray:
+        """A' of all rows, a predictor a row (n · p, q)."""
+        return self.flat
+
     def eta(self, theta: np.ndarray) -> np.ndarray:
         """Each row's η (n, p) at its own θ (n, q)."""
-        return (self.matrix @ theta[:, :, None])[:, :, 0] + self.offset
+        return self.own(theta[:, None])[:, :, 0] + self.offset
+
+    def own(self, vectors: np.ndarray) -> np.ndarray:
+        """A_j v of each row's own vectors (n, R, q): shape (n, p, R)."""
+        return self.matrix @ vectors.transpose(0, 2, 1)
+
+    def own_back(self, slopes: np.ndarray) -> np.ndarray:
+        """A_j' s_j of each row's slopes (n, p): shape (n, q)."""
+        return np.asarray((slopes[:, None, :] @ self.matrix)[:, 0])
+
+    def every_eta(self, theta: np.ndarray) -> np.ndarray:
+        """η (sets, n, p) of all rows at each θ (sets, q)."""
+        return (theta @ self.flat.T + self.offset.ravel()).reshape(-1, *self.offset.shape)
+
+    def back(self, slopes: np.ndarray) -> np.ndarray:
+        """Σ_j A_j' s_j of slopes (sets, n, p): shape (sets, q)."""
+        return np.asarray(slopes.reshape(len(slopes), -1) @ self.flat)
 
     def take(self, rows: np.ndarray) -> Block:
         """Some of its rows."""

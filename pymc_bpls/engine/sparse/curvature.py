@@ -1,17 +1,20 @@
-"""The curvature at a mode as what is not zero of it, and the Gaussian with that curvature."""
+"""The curvature at a point as what is not zero of it (`newton.curvature` has it as a matrix)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from pymc_bpls.compute.memory import ask_memory
+from pymc_bpls.engine.newton.verification import well_explained
 from pymc_bpls.engine.sparse.elimination import Elimination, Factor
 
-_VECTORS_AT_ONCE = 256
+#: Of the largest entry of the diagonal, what is added to all of it until H is positive definite.
+_SHIFTS = (1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e4)
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,8 @@ class SparseCurvature:
 
     order: Elimination
     values: np.ndarray
+
+    words: ClassVar[str] = "sparse parameters"
 
     @cached_property
     def factor(self) -> Factor:
@@ -39,13 +44,49 @@ class SparseCurvature:
         ask_memory(f"A matrix over {q:,} parameters", 2 * 8 * q * q)
         return self.order.matrix(self.values).toarray()
 
-    def times(self, vector: np.ndarray) -> np.ndarray:
-        """H times a vector (q,)."""
-        return self.order.times(self.values, vector[:, None])[:, 0]
+    @property
+    def is_finite(self) -> bool:
+        """Whether all of it is."""
+        return bool(np.isfinite(self.values).all())
 
-    def solve(self, vector: np.ndarray) -> np.ndarray:
-        """H⁻¹ times a vector (q,)."""
-        return self.factor.solve(vector[:, None])[:, 0]
+    @property
+    def definite(self) -> bool:
+        """Whether H is positive definite, and no parameter a combination of others."""
+        return bool(well_explained(self.factor.shares)[0])
+
+    @property
+    def log_det(self) -> float:
+        """log det H, where it is definite."""
+        return float(self.factor.log_det[0])
+
+    @property
+    def inverse_diagonal(self) -> np.ndarray:
+        """The diagonal of H⁻¹ (q,)."""
+        every = np.arange(self.order.q)
+        return self.factor.inverse()[self.order.slots(every, every), 0]
+
+    def times(self, vectors: np.ndarray) -> np.ndarray:
+        """H times vectors (R, q), or one (q,)."""
+        return self.order.times(self.values, vectors.T).T
+
+    def solve(self, vectors: np.ndarray) -> np.ndarray:
+        """H⁻¹ times vectors (R, q), or one (q,)."""
+        return self.factor.solve(np.atleast_2d(vectors).T).T.reshape(vectors.shape)
+
+    def spread(self, normal: np.ndarray) -> np.ndarray:
+        """Vectors (R, q) with covariance H⁻¹ from standard normal ones."""
+        return self.factor.whiten_back(normal.T).T
+
+    def uphill(self, gradient: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(H + s I)⁻¹ g with s so large that this is positive definite; nothing is known of flat directions."""
+        every, scale = np.arange(self.order.q), np.abs(self.diagonal).max()
+        for shift in _SHIFTS:
+            values = self.values.copy()
+            values[self.order.slots(every, every)] += shift * scale
+            shifted = SparseCurvature(self.order, values)
+            if shifted.definite:
+                return shifted.solve(gradient), np.empty((self.order.q, 0))
+        raise np.linalg.LinAlgError("the curvature is not finite")
 
     @property
     def condition_number(self) -> float:
@@ -65,36 +106,3 @@ class SparseCurvature:
             for each in (times, solved)
         )
         return float(np.prod(list(ends)))
-
-
-@dataclass(frozen=True)
-class SparseGaussian:
-    """N(θ̃, H⁻¹), θ̃ being `point` (q,), of which variances, draws and distances are known without H⁻¹."""
-
-    point: np.ndarray
-    curvature: SparseCurvature
-
-    @property
-    def hessian(self) -> np.ndarray:
-        """H (q, q), which is made when it is asked for."""
-        return self.curvature.matrix
-
-    @property
-    def sd(self) -> np.ndarray:
-        """Standard deviation of each entry of θ (q,)."""
-        order, every = self.curvature.order, np.arange(len(self.point))
-        return np.sqrt(self.curvature.factor.inverse()[order.slots(every, every), 0])
-
-    def variances_along(self, vectors: np.ndarray) -> np.ndarray:
-        """v'H⁻¹v of each of the vectors v (V, q)."""
-        pieces = np.array_split(vectors, max(1, -(-len(vectors) // _VECTORS_AT_ONCE)))
-        return np.concatenate([(piece.T * self.curvature.factor.solve(piece.T)).sum(axis=0) for piece in pieces])
-
-    def distances(self, theta: np.ndarray) -> np.ndarray:
-        """(θ − θ̃)'H(θ − θ̃) of each θ (S, q)."""
-        move = (theta - self.point).T
-        return (move * self.curvature.order.times(self.curvature.values, move)).sum(axis=0)
-
-    def draws(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Draws of θ (count, q)."""
-        return self.point + self.curvature.factor.whiten_back(rng.normal(size=(len(self.point), count))).T

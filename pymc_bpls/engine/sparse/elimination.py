@@ -130,6 +130,11 @@ class Factor:
     lower: np.ndarray
     before: np.ndarray
 
+    def take(self, sets: np.ndarray) -> Factor:
+        """Of some of the sets."""
+        pivots, slopes = tuple(d[:, sets] for d in self.pivots), tuple(slope[:, :, sets] for slope in self.slopes)
+        return Factor(self.order, pivots, slopes, self.lower[sets] if len(self.lower) else self.lower, self.before[:, sets])
+
     @property
     def _all_pivots(self) -> np.ndarray:
         """D in the order of elimination (q, sets)."""

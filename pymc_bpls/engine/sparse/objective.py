@@ -1,54 +1,84 @@
-"""S_i(θ) = Σ_D w_j ℓ_j + ℓ_i + log π and its derivatives for some candidates i at once, by what is not zero of them.
-
-The same as `modes.objective`, with curvatures in the slots of an elimination in place of matrices. θ is (q, sets).
-"""
+"""S_i(θ) for some candidates i at once, with curvatures as what is not zero of them, in the slots of an elimination."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 
-from pymc_bpls.engine.rows.affine_rows import RowDerivatives
+from pymc_bpls.engine.newton.verification import well_explained
+from pymc_bpls.engine.rows.objective import RowObjective, RowPoint
 from pymc_bpls.engine.sparse.curvature import SparseCurvature
-from pymc_bpls.engine.sparse.elimination import Elimination
+from pymc_bpls.engine.sparse.elimination import Elimination, Factor
 from pymc_bpls.engine.sparse.rows import SparseBlock, SparseRows
 
-
-@dataclass(frozen=True)
-class SparsePoint:
-    """S (sets,), its gradient (q, sets) and what its curvature is made of."""
-
-    theta: np.ndarray
-    value: np.ndarray
-    gradient: np.ndarray
-    log_lik: np.ndarray
-    labeled: RowDerivatives
-    pseudo: RowDerivatives | None
-    log_prior: np.ndarray
+_CHORDS = 12
 
 
 @dataclass(frozen=True)
-class SparseObjective:
-    """Of D alone, or for candidates `pairs`, one each set."""
+class SparseFactors:
+    """The factors H_i = L D L' of some candidates."""
 
-    rows: SparseRows
-    order: Elimination
+    factor: Factor
+
+    @property
+    def log_det(self) -> np.ndarray:
+        """log det H_i (sets,)."""
+        return self.factor.log_det
+
+    @property
+    def definite(self) -> np.ndarray:
+        """Which are positive definite and well conditioned (sets,)."""
+        return np.asarray(well_explained(self.factor.shares))
+
+    def solve(self, vectors: np.ndarray) -> np.ndarray:
+        """H_i⁻¹ times a vector of each candidate (sets, q)."""
+        return self.factor.solve(vectors.T).T
+
+    def take(self, sets: np.ndarray) -> SparseFactors:
+        """Of some of the candidates."""
+        return SparseFactors(self.factor.take(sets))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseObjective(RowObjective):
+    """With curvatures in the slots of an `order`, that of log π among them."""
+
+    model: SparseRows
     labeled: SparseBlock
+    order: Elimination
     pairs: SparseBlock | None = None
 
-    def beside(self, pairs: SparseBlock) -> SparseObjective:
-        """For candidates, one each set, with what is made of D already."""
+    kept: ClassVar[slice] = slice(0)
+
+    @property
+    def chords(self) -> int:
+        """A factor takes about as long as so many gradients."""
+        return _CHORDS
+
+    def beside(self, pairs: SparseBlock) -> Self:
+        """With other candidates, and what is made of D already."""
         some = replace(self, pairs=pairs)
         some.__dict__["_assembly"] = self._assembly
         return some
 
-    def take(self, sets: np.ndarray) -> SparseObjective:
-        """For some of the candidates."""
-        assert self.pairs is not None
-        return self.beside(self.pairs.take(sets))
+    def factors(self, point: RowPoint) -> SparseFactors:
+        """Of −∇²S at a point."""
+        return SparseFactors(self.order.factor(self._curvatures(point)))
+
+    def curvature(self, point: RowPoint) -> SparseCurvature:
+        """−∇²S at the point of a single set."""
+        return SparseCurvature(self.order, self._curvatures(point)[:, 0])
+
+    @property
+    def floats_a_candidate(self) -> int:
+        """How many numbers a candidate of a chunk takes about."""
+        pairs = sum(stage.beside.shape[0] * (1 + stage.beside.shape[1]) ** 2 for stage in self.order.stages)
+        core, width = len(self.order.core), self.labeled.matrix.shape[2]
+        return int(3 * pairs + 3 * core**2 + 8 * self.order.q + 2 * len(self.labeled.codes) * width**2)
 
     @cached_property
     def _assembly(self) -> sp.csr_array:
@@ -66,69 +96,15 @@ class SparseObjective:
 
     @cached_property
     def _prior_slots(self) -> np.ndarray:
-        pairs = self.rows.prior.pairs
+        pairs = self.model.prior.pairs
         return self.order.slots(pairs[:, 0], pairs[:, 1])
 
-    def at(self, theta: np.ndarray) -> SparsePoint:
-        """Value, gradient and derivatives at θ (q, sets)."""
-        sets, n = theta.shape[1], len(self.labeled.codes)
-        found = self.rows.model.derivatives_at(*self._rows_at(theta))
-        split = sets * n
-        labeled = RowDerivatives(*(part[:split].reshape(sets, n, *part.shape[1:]) for part in found))
-        log_prior, prior_gradient = self.rows.log_prior(theta)
-        gradient = self._design_times(labeled.gradient) + prior_gradient
-        log_lik = labeled.value @ self.labeled.weights
-        value, pseudo = log_lik + log_prior, None
-        if self.pairs is not None:
-            pseudo = RowDerivatives(*(part[split:] for part in found))
-            value = value + pseudo.value
-            gradient = self.pairs.added(gradient, pseudo.gradient)
-        return SparsePoint(theta, value, gradient, log_lik, labeled, pseudo, log_prior)
-
-    def gradient(self, theta: np.ndarray) -> np.ndarray:
-        """∇S alone at θ (q, sets)."""
-        n, p = self.labeled.offset.shape
-        eta, codes, inputs = self._rows_at(theta)
-        slopes = self.rows.model.gradient_at(eta, codes, inputs)
-        split = theta.shape[1] * n
-        gradient = self._design_times(slopes[:split].reshape(-1, n, p))
-        gradient += self.rows.log_prior(theta)[1]
-        return gradient if self.pairs is None else self.pairs.added(gradient, slopes[split:])
-
-    def _rows_at(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
-        """η (rows, p) of D's rows, one θ after the other, and then of each candidate, with codes and inputs."""
-        D, sets = self.labeled, theta.shape[1]
-        n, p = D.offset.shape
-        eta = ((D.design @ theta).reshape(n, p, sets).transpose(2, 0, 1) + D.offset).reshape(-1, p)
-        codes = np.tile(D.codes, sets)
-        inputs = tuple(np.tile(values, (sets, *(1,) * (values.ndim - 1))) for values in D.inputs)
-        if self.pairs is None:
-            return eta, codes, inputs
-        inputs = tuple(np.concatenate(both) for both in zip(inputs, self.pairs.inputs, strict=True))
-        return np.concatenate([eta, self.pairs.eta(theta)]), np.concatenate([codes, self.pairs.codes]), inputs
-
-    def _design_times(self, slopes: np.ndarray) -> np.ndarray:
-        """Σ_j w_j A_j' s_j of slopes (sets, n, p): shape (q, sets)."""
-        weighted = slopes * self.labeled.weights[:, None]
-        return np.asarray(self.labeled.design.T @ weighted.reshape(len(slopes), -1).T)
-
-    def curvature_at(self, theta: np.ndarray) -> SparseCurvature:
-        """The same at one θ (q,)."""
-        return SparseCurvature(self.order, self.curvature(self.at(theta[:, None]))[:, 0])
-
-    @property
-    def floats_a_candidate(self) -> int:
-        """How many numbers a candidate of a chunk takes about."""
-        pairs = sum(stage.beside.shape[0] * (1 + stage.beside.shape[1]) ** 2 for stage in self.order.stages)
-        core, width = len(self.order.core), self.labeled.matrix.shape[2]
-        return int(3 * pairs + 3 * core**2 + 8 * self.order.q + 2 * len(self.labeled.codes) * width**2)
-
-    def curvature(self, point: SparsePoint) -> np.ndarray:
+    def _curvatures(self, point: RowPoint) -> np.ndarray:
         """−∇²S in slots (S + 1, sets)."""
-        D, sets = self.labeled, point.theta.shape[1]
+        D, sets = self.labeled, len(point.theta)
         inner = -D.weights[:, None, None] * point.labeled.hessian
         values = self._assembly @ np.ascontiguousarray(inner.reshape(sets, -1).T)
-        values[self._prior_slots] += self.rows.prior.values(point.theta)
+        values[self._prior_slots] += self.model.prior.values(point.theta)
         if self.pairs is not None and point.pseudo is not None:
             slots, own = self.pairs.slots(self.order), self.pairs.curvature(-point.pseudo.hessian)
             np.add.at(values, (slots.ravel(), np.repeat(np.arange(sets), slots.shape[1])), own.ravel())

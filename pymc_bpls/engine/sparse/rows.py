@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +15,7 @@ from pymc_bpls.compute.threads import IN_TURN
 from pymc_bpls.compute.travel import OfFields
 from pymc_bpls.engine.newton import kernels
 from pymc_bpls.engine.priors.precisions import Dense, Diagonal
-from pymc_bpls.engine.rows.affine_rows import AffineRows
+from pymc_bpls.engine.rows.affine_rows import AffineRows, RowDerivatives
 from pymc_bpls.engine.sparse.elimination import Elimination
 from pymc_bpls.engine.sparse.probing import probe
 
@@ -54,18 +55,34 @@ class SparseBlock:
         columns = np.repeat(self.columns[:, None], p, axis=1).ravel()
         return sp.csr_array((self.matrix.ravel(), (rows, columns)), shape=(n * p, self.q + 1))[:, : self.q]
 
-    def eta(self, theta: np.ndarray) -> np.ndarray:
-        """Each row's η (n, p) at its own θ of (q, n)."""
-        padded = np.concatenate([theta, np.zeros((1, theta.shape[1]))])
-        own = padded[self.columns, np.arange(len(self.columns))[:, None]]
-        return np.einsum("npw,nw->np", self.matrix, own) + self.offset
+    @property
+    def vectors(self) -> np.ndarray:
+        """A' of all rows, a predictor a row (n · p, q)."""
+        return self.design.toarray()
 
-    def added(self, total: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-        """Columns (q, n) with A_j' s_j of each row's slopes s_j (n, p) added to its own."""
-        own = np.einsum("npw,np->nw", self.matrix, slopes)
-        row, place = np.nonzero(self.columns < self.q)
-        total[self.columns[row, place], row] += own[row, place]
-        return total
+    def eta(self, theta: np.ndarray) -> np.ndarray:
+        """Each row's η (n, p) at its own θ (n, q)."""
+        return self.own(theta[:, None])[:, :, 0] + self.offset
+
+    def own(self, vectors: np.ndarray) -> np.ndarray:
+        """A_j v of each row's own vectors (n, R, q): shape (n, p, R)."""
+        padded = np.concatenate([vectors, np.zeros((*vectors.shape[:2], 1))], axis=2)
+        return self.matrix @ np.take_along_axis(padded, self.columns[:, None], axis=2).transpose(0, 2, 1)
+
+    def own_back(self, slopes: np.ndarray) -> np.ndarray:
+        """A_j' s_j of each row's slopes (n, p): shape (n, q)."""
+        total = np.zeros((len(slopes), self.q + 1))
+        np.put_along_axis(total, self.columns, np.einsum("npw,np->nw", self.matrix, slopes), axis=1)
+        return total[:, :-1]
+
+    def every_eta(self, theta: np.ndarray) -> np.ndarray:
+        """η (sets, n, p) of all rows at each θ (sets, q)."""
+        n, p = self.offset.shape
+        return np.asarray((self.design @ theta.T).reshape(n, p, -1).transpose(2, 0, 1) + self.offset)
+
+    def back(self, slopes: np.ndarray) -> np.ndarray:
+        """Σ_j A_j' s_j of slopes (sets, n, p): shape (sets, q)."""
+        return np.asarray((self.design.T @ slopes.reshape(len(slopes), -1).T).T)
 
     @property
     def pairs(self) -> np.ndarray:
@@ -101,11 +118,11 @@ class SparsePrior:
     constant: np.ndarray | None
 
     def values(self, theta: np.ndarray) -> np.ndarray:
-        """At θ of (q, sets): shape (E, sets), or (E, 1) where it is the same for all."""
+        """At θ of (sets, q): shape (E, sets), or (E, 1) where it is the same for all."""
         if self.constant is not None:
             return self.constant[:, None]
-        q = len(theta)
-        products = _products(self.model, theta.T, _probes(self.border, q))
+        q = theta.shape[1]
+        products = _products(self.model, theta, _probes(self.border, q))
         diagonal = products[:, -1].copy()
         diagonal[:, self.border] = products[:, np.arange(len(self.border)), self.border]
         place = np.full(q, -1)
@@ -200,6 +217,8 @@ class SparseRows(OfFields):
     prior: SparsePrior
     orders: deque[tuple[np.ndarray, Elimination]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
 
+    log_det_prior: ClassVar[float] = 0.0
+
     @cached_property
     def _kept(self) -> dict[str, np.ndarray]:
         n, p = len(self.model.density.data[0]), self.model.map.size
@@ -250,17 +269,23 @@ class SparseRows(OfFields):
         return True
 
     def log_prior(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """log π (sets,) and its gradient (q, sets) at θ (q, sets)."""
+        """log π (sets,) and its gradient (sets, q) at θ (sets, q)."""
         model = self.model
         if model.gaussian_prior is not None:
-            value, gradient = model.gaussian_prior.at(theta.T)
-            return value, gradient.T
+            return model.gaussian_prior.at(theta)
 
         def some(sets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            return model.compiler(kernels.log_prior_and_gradient, model.density.structure, theta.T[sets])
+            return model.compiler(kernels.log_prior_and_gradient, model.density.structure, theta[sets])
 
-        value, gradient = map_rows(some, theta.shape[1], (1, _sets_at_once(len(theta))), IN_TURN)
-        return value, gradient.T
+        return map_rows(some, len(theta), (1, _sets_at_once(theta.shape[1])), IN_TURN)
+
+    def derivatives_at(self, eta: np.ndarray, codes: np.ndarray, inputs: tuple[np.ndarray, ...]) -> RowDerivatives:
+        """g and its derivatives at η (rows, p)."""
+        return self.model.derivatives_at(eta, codes, inputs)
+
+    def gradient_at(self, eta: np.ndarray, codes: np.ndarray, inputs: tuple[np.ndarray, ...]) -> np.ndarray:
+        """The gradient of g alone, (rows, p)."""
+        return self.model.gradient_at(eta, codes, inputs)
 
     def block(self, positions: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> SparseBlock:
         """Rows of the table."""
