@@ -109,7 +109,7 @@ class Matrix:
 
     def solve(self, vectors: np.ndarray) -> np.ndarray:
         """H⁻¹ times vectors (R, q), or one (q,)."""
-        return np.asarray(scipy.linalg.cho_solve((self.lower, True), vectors.T).T)
+        return np.asarray(scipy.linalg.cho_solve((self.lower, True), vectors.T, check_finite=False).T)
 
     def spread(self, normal: np.ndarray) -> np.ndarray:
         """Vectors (R, q) with covariance H⁻¹ from standard normal ones."""

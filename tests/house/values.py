@@ -1,4 +1,4 @@
-"""Every number that the package gives, by name: `python tests/house/numbers.py make FILE`, then `compare FILE FILE`.
+"""Every number that the package gives, by name: `python tests/house/values.py make FILE`, then `compare FILE FILE`.
 
 For work that moves code and changes no value: made at the commit before, and at each step after it. Subjects are the kinds of
 the zoo, the reference splits, a table with many parameters of which rows touch few, one with more features than rows, a set of
