@@ -31,8 +31,8 @@ _OWN_STEPS = 6
 _GAIN, _OF_CHORDS = 0.5, 10
 _SIZES = (1.0, 0.5, 0.2)
 
-#: H⁻¹ times gradients (sets, q) of some candidates, by their numbers.
-Solve = Callable[[np.ndarray, np.ndarray], np.ndarray]
+#: H⁻¹ times gradients (sets, q) of some candidates, by their numbers and rows.
+Solve = Callable[[np.ndarray, np.ndarray, Any], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def refit_chunk(objective: RowObjective, start: Start) -> Ends:
     return ends
 
 
-def _solve(factors: Factors, gradient: np.ndarray, sets: np.ndarray) -> np.ndarray:
+def _solve(factors: Factors, gradient: np.ndarray, sets: np.ndarray, pairs: Any) -> np.ndarray:
     return factors.take(sets).solve(gradient)
 
 
@@ -106,14 +106,15 @@ def _first_chords(objective: RowObjective, start: Start) -> np.ndarray:
     """θ (sets, q) after chords with the curvature at the start, updated by each candidate's own part."""
     pairs = objective.pairs
     sets, p = pairs.offset.shape
-    update = start.curvature.solve(pairs.vectors).reshape(sets, p, -1)
+    by_start = start.curvature.solver()
+    update = by_start(pairs.vectors).reshape(sets, p, -1)
     spread = pairs.own(update)
     own = _own_steps(objective.model, pairs, start, spread)
     core = np.eye(p) + own.curvature @ spread
 
-    def solve(gradient: np.ndarray, some: np.ndarray) -> np.ndarray:
-        shared = start.curvature.solve(gradient)
-        pull = own.curvature[some] @ pairs.take(some).own(shared[:, None])
+    def solve(gradient: np.ndarray, some: np.ndarray, rows: Any) -> np.ndarray:
+        shared = by_start(gradient)
+        pull = own.curvature[some] @ rows.own(shared[:, None])
         return shared - (np.linalg.solve(core[some], pull).transpose(0, 2, 1) @ update[some])[:, 0]
 
     move = (own.gradient[:, None, :] @ update)[:, 0]
@@ -125,12 +126,13 @@ def _first_chords(objective: RowObjective, start: Start) -> np.ndarray:
 def _chords(
     objective: RowObjective, theta: np.ndarray, decrement: np.ndarray, solve: Solve, most: int, gain: float
 ) -> np.ndarray:
-    """θ after chord steps `solve(gradient, sets)`, as long as each shrinks a candidate's Newton decrement by the gain."""
+    """θ after chord steps by `solve`, as long as each shrinks a candidate's Newton decrement by the gain."""
     best, decrement = theta.copy(), decrement.copy()
     active = np.arange(len(theta))
     for _ in range(most):
-        gradient = objective.take(active).gradient(theta)
-        step = solve(gradient, active)
+        some = objective.take(active)
+        gradient = some.gradient(theta)
+        step = solve(gradient, active, some.pairs)
         ahead = _decrements(gradient, step)
         shrinks = ahead <= gain * decrement[active]
         best[active[shrinks]], decrement[active[shrinks]] = theta[shrinks], ahead[shrinks]

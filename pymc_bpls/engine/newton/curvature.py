@@ -6,6 +6,7 @@ of it (`sparse.curvature`). Vectors are rows, (R, q).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Protocol
@@ -52,6 +53,9 @@ class Curvature(Protocol):
 
     def solve(self, vectors: np.ndarray) -> np.ndarray:
         """H⁻¹ times vectors (R, q), or one (q,)."""
+
+    def solver(self) -> Callable[[np.ndarray], np.ndarray]:
+        """`solve` for vectors (R, q), time and again."""
 
     def spread(self, normal: np.ndarray) -> np.ndarray:
         """Vectors (R, q) with covariance H⁻¹ from standard normal ones."""
@@ -110,6 +114,11 @@ class Matrix:
     def solve(self, vectors: np.ndarray) -> np.ndarray:
         """H⁻¹ times vectors (R, q), or one (q,)."""
         return np.asarray(scipy.linalg.cho_solve((self.lower, True), vectors.T, check_finite=False).T)
+
+    def solver(self) -> Callable[[np.ndarray], np.ndarray]:
+        """`solve` for vectors (R, q), time and again: by the inverse."""
+        inverse = self.solve(np.eye(len(self.matrix)))
+        return lambda vectors: vectors @ inverse
 
     def spread(self, normal: np.ndarray) -> np.ndarray:
         """Vectors (R, q) with covariance H⁻¹ from standard normal ones."""

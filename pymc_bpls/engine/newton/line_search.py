@@ -56,13 +56,14 @@ def search_line(
         θ (sets, q) there, for which sets S does increase (sets,), and the point itself, where all sets take a step of one size.
     """
     size, floor = np.ones(len(step)), point.value - SLACK * (1 + np.abs(point.value))
-    undecided, whole = np.arange(len(step)), None
+    moved, undecided, whole = np.zeros(len(step), dtype=bool), np.arange(len(step)), None
     for _ in range(halvings):
         ahead = function.take(undecided).at(point.theta[undecided] + size[undecided, None] * step[undecided])
         good = ahead.finite & (ahead.value >= (floor + 1e-4 * size * decrement**2)[undecided])
+        moved[undecided] = good
         whole = ahead if len(undecided) == len(step) and good.all() else None
         undecided = undecided[~good]
         if not undecided.size:
             break
         size[undecided] *= 0.5
-    return point.theta + size[:, None] * step, ~np.isin(np.arange(len(step)), undecided), whole
+    return point.theta + size[:, None] * step, moved, whole

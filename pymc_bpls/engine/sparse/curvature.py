@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -72,6 +73,10 @@ class SparseCurvature:
     def solve(self, vectors: np.ndarray) -> np.ndarray:
         """H⁻¹ times vectors (R, q), or one (q,)."""
         return self.factor.solve(np.atleast_2d(vectors).T).T.reshape(vectors.shape)
+
+    def solver(self) -> Callable[[np.ndarray], np.ndarray]:
+        """`solve` for vectors (R, q), time and again."""
+        return self.solve
 
     def spread(self, normal: np.ndarray) -> np.ndarray:
         """Vectors (R, q) with covariance H⁻¹ from standard normal ones."""
