@@ -223,6 +223,8 @@ def fixed_point(
         usable = np.isfinite(new_tau) & np.isfinite(new_nu) & (variance > _NO_SPREAD)
         now = np.concatenate([tau, nu])
         ahead = np.concatenate([np.where(usable, new_tau, tau), np.where(usable, new_nu, nu)])
+        if not np.isfinite(ahead * scale).all():
+            break  # variances have left double precision
         new = mixing(now * scale, ahead * scale) / scale
         tau, nu, state = _step(field, now, new, damping)
     blame = factors.names(np.argsort(-off)[:3], names)
