@@ -10,7 +10,7 @@ import pymc as pm
 import pytest
 import xarray as xr
 import zoo
-from scipy.special import log_softmax, logsumexp, softmax
+from scipy.special import log_expit, log_softmax, logsumexp, softmax
 from scipy.stats import multivariate_normal, norm, ttest_rel
 
 import pymc_bpls as bpls
@@ -251,6 +251,65 @@ def test_a_small_pool_with_two_modes_agrees_with_nuts():
     by_nuts = pls.marginalize(approximation="nuts", draws=2000, chains=2, random_seed=1, **QUIET)["labels"]
     error = np.hypot(tree["labels"].probability_mcse, by_nuts.probability_sd / np.sqrt(400))
     assert tree.attrs["reliable"] and float((np.abs(tree["labels"].probability - by_nuts.probability) / error).max()) < 4
+
+
+SLOPE = np.linspace(-20, 20, 80001)
+SIGNED = np.array([-2.0, -1.2, 1.0, 1.5, 0.3, 1.8, -1.1, 2.2])
+PARTLY = np.array([0, 0, 1, 1, -1, -1, -1, -1])
+
+
+def two_slopes():
+    """A slope near −3 by a prior that gives 3 a tenth; the mode of the former is the one that a fit on D finds."""
+    return pm.NormalMixture("slope", w=[0.9, 0.1], mu=[-3.0, 3.0], sigma=[0.3, 0.3])
+
+
+def signed_features():
+    slope, label = two_slopes(), pm.Bernoulli("label", 0.5, observed=PARTLY)
+    pm.Normal("x", slope * (2 * label - 1), 1, observed=SIGNED)
+
+
+def signed_labels():
+    pm.Bernoulli("label", logit_p=two_slopes() * SIGNED, observed=PARTLY)
+
+
+@pytest.mark.parametrize("approximation", ["laplace", "vi", pytest.param("nuts", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("declare", [signed_features, signed_labels])
+def test_a_component_of_a_declared_mixture_that_holds_the_mass_is_seen(declare, approximation):
+    """By quadrature; draws that NUTS takes around the other component only are called so."""
+    with pm.Model() as model:
+        declare()
+    tree = bpls.BPLS(model, target="label").marginalize(approximation=approximation, random_seed=0, **QUIET)
+    of_classes = np.array([-1, 1])[:, None] * SLOPE
+    log_lik = (
+        norm.logpdf(SIGNED[:, None, None], of_classes, 1) - np.log(2)
+        if declare is signed_features
+        else log_expit(of_classes * SIGNED[:, None, None])
+    )
+    log_p = np.logaddexp(np.log(0.9) + norm.logpdf(SLOPE, -3, 0.3), np.log(0.1) + norm.logpdf(SLOPE, 3, 0.3))
+    log_p = log_p + log_lik[np.arange(4), PARTLY[:4]].sum(0) + logsumexp(log_lik[4:], axis=1).sum(0)
+    expected = softmax(log_lik[4:], axis=1)[:, 1] @ softmax(log_p)
+    if approximation == "nuts":
+        assert not tree.attrs["reliable"] and "no draw is near 1 of them" in tree.attrs["reasons"][-1]
+        return
+    assert tree.attrs["reliable"] and tree.attrs["modes"] == 2
+    error = np.abs(tree["labels"].probability.sel({"class": 1}) - expected)
+    assert (error < 4 * tree["labels"].probability_mcse.sel({"class": 1})).all() and error.max() < 0.01
+    assert abs(tree.attrs["log_z"] - logsumexp(log_p) - np.log(SLOPE[1] - SLOPE[0])) < 4 * tree.attrs["log_z_error"] < 0.2
+
+
+def test_a_bump_of_the_prior_that_holds_the_mass_is_seen():
+    """No mixture is declared: its second peak is nine units away, on a line through the fit."""
+    x, y = np.array([-0.4, 0.9, 1.3, -0.2]), np.array([0, 1, -1, -1])
+    with pm.Model() as model:
+        shift, label = pm.Normal("shift", 0, 1), pm.Bernoulli("label", 0.5, observed=y)
+        pm.Potential("bump", 80 / (1 + (shift - 9) ** 2))
+        pm.Normal("x", shift * (2 * label - 1), 6, observed=x)
+    tree = bpls.BPLS(model, target="label").marginalize(**QUIET)
+    log_lik = norm.logpdf(x[:, None, None], np.array([-1, 1])[:, None] * SLOPE, 6) - np.log(2)
+    log_p = norm.logpdf(SLOPE) + 80 / (1 + (SLOPE - 9) ** 2)
+    log_p += log_lik[[0, 1], y[:2]].sum(0) + logsumexp(log_lik[2:], axis=1).sum(0)
+    expected = logsumexp(log_p) + np.log(SLOPE[1] - SLOPE[0])
+    assert abs(tree.attrs["log_z"] - expected) < 4 * tree.attrs["log_z_error"] < 0.2
 
 
 def test_the_curve_has_the_supervised_model_first(line):

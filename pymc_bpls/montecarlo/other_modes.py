@@ -8,7 +8,8 @@ Components of declared mixtures are starts (`model.components`); what a search d
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from scipy.special import logsumexp
@@ -21,6 +22,7 @@ from pymc_bpls.engine.modes.mode import DenseFunction, Mode, newton
 from pymc_bpls.engine.rows.objective import RowPoint
 from pymc_bpls.engine.sparse.curvature import SparseCurvature
 from pymc_bpls.errors import ModeError
+from pymc_bpls.model.components import Centres
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.montecarlo.psis import log_densities
 from pymc_bpls.montecarlo.weighted import Weighted
@@ -51,6 +53,11 @@ class Search:
         """The share of each mode, by Laplace's method."""
         log_mass = np.array([mode.log_integral for mode in self.modes])
         return np.asarray(np.exp(log_mass - logsumexp(log_mass)))
+
+    @property
+    def best_first(self) -> Self:
+        """The same with the mode that has the most mass first."""
+        return replace(self, modes=tuple(sorted(self.modes, key=lambda mode: -mode.log_integral)))
 
     @property
     def warning(self) -> str | None:
@@ -125,10 +132,9 @@ def find_modes(engine: Engine, labeled: Labeled, k: int, mode: Mode | None = Non
     if modes and affordable < _STARTS * _STEPS:
         others = np.setdiff1d(np.arange(q), free)
         starts[:, others] = modes[0].theta[others]
-    if far and modes:
-        starts = np.vstack([bumps(engine, labeled, k, modes[0].theta, free), starts])
-    centres = engine.density.components.at(modes[0].theta if modes else engine.density.start)
-    starts = np.vstack([centres.points, starts])
+    along = free if far and modes else free[:0]
+    centres, ahead = starts_elsewhere(engine, labeled, k, modes[0].theta if modes else engine.density.start, along)
+    starts = np.vstack([ahead, starts])
     climb = _Climb(derivatives, max(affordable, modes[0].steps + 1 if modes else _STEPS), modes)
     tried = 0
     with stage("looking for other modes", len(starts)) as tell, for_matrices_of(d):
@@ -147,8 +153,20 @@ def find_modes(engine: Engine, labeled: Labeled, k: int, mode: Mode | None = Non
     return Search(tuple(modes), tried, len(starts), centres.left_out(tried))
 
 
+def starts_elsewhere(
+    engine: Engine, labeled: Labeled, k: int, theta: np.ndarray, along: np.ndarray
+) -> tuple[Centres, np.ndarray]:
+    """Starts (B, q) that a search from θ climbs from first: components of declared mixtures, the others where they are in θ,
+    and bumps `along` some parameters; and which components these are.
+    """
+    centres = engine.density.components.at(theta)
+    found = bumps(engine, labeled, k, theta, along) if along.size else np.empty((0, len(theta)))
+    return centres, np.vstack([centres.points, found])
+
+
 def bumps(engine: Engine, labeled: Labeled, k: int, theta: np.ndarray, free: np.ndarray) -> np.ndarray:
-    """Points (B, q), the highest four, where k ℓ_D + log π has a local maximum on a line through θ along one parameter.
+    """Points (B, q), the highest four, where k ℓ_D + log π, with the engine's pool, has a local maximum on a line through θ
+    along one parameter.
 
     Lines are looked at a quarter to a thousand units away, by twos: a peak that is narrower than that still rises towards its
     top on both sides. Modes that only a move of several parameters at once reaches are not seen.

@@ -30,7 +30,7 @@ from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.montecarlo.bridge import LogRatio, Proposal
 from pymc_bpls.montecarlo.nuts import LEAST_ESS, sample
-from pymc_bpls.montecarlo.other_modes import Search, missed_modes
+from pymc_bpls.montecarlo.other_modes import Search, find_modes, missed_modes
 from pymc_bpls.montecarlo.pareto import GOOD_K
 from pymc_bpls.montecarlo.psis import heavier_tails, mixture_draws
 from pymc_bpls.montecarlo.weighted import Weighted
@@ -78,7 +78,8 @@ class Target:
 
 
 def find_target(problem: Problem, engine: Engine, labeled: Labeled, supervised: Mode) -> Target:
-    """The density with its modes, the one with the most mass first; without a pool the mode is that of the fit on D.
+    """The density with its modes, the one with the most mass first; without a pool they are those given D, as `exact` looks
+    for them.
 
     Raises
     ------
@@ -86,7 +87,8 @@ def find_target(problem: Problem, engine: Engine, labeled: Labeled, supervised: 
         No start leads to a mode.
     """
     if engine.pool is None:
-        return Target(problem, engine, labeled, Search((supervised,), 1, 0), ())
+        search = find_modes(engine, labeled, 1, supervised, far=True)
+        return Target(problem, engine, labeled, search.best_first if search.modes else Search((supervised,), 1, 0), ())
     return Target(problem, engine, labeled, search_from(engine, labeled, supervised), (supervised,))
 
 
