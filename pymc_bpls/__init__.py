@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pymc_bpls.audit.report import Audit
     from pymc_bpls.bpls import BPLS
     from pymc_bpls.choosing.choice import Choice
-    from pymc_bpls.choosing.pipelines import Marginalize, Train
+    from pymc_bpls.choosing.pipelines import Marginalize
     from pymc_bpls.comparison.compare import compare
     from pymc_bpls.datasets import load_dataset, simulate
     from pymc_bpls.engine.laplace_fit import LaplaceFit
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pymc_bpls.rules.model_rules import Decision, GammaMaximin, LeastFavorable, ModelRule, Penalised, SumRule
     from pymc_bpls.scoring.criteria import Criterion, FitCriterion, FittedView
     from pymc_bpls.selftraining.stop_rules import EvidenceDrop, MaxRounds, NoGain, StopRule, Threshold
+    from pymc_bpls.selftraining.train import Train
     from pymc_bpls.summaries.summary import summary
     from pymc_bpls.text.versions import show_versions
 
@@ -53,7 +54,7 @@ _NAMES = {
     "audit.report": ("Audit",),
     "bpls": ("BPLS",),
     "choosing.choice": ("Choice",),
-    "choosing.pipelines": ("Marginalize", "Train"),
+    "choosing.pipelines": ("Marginalize",),
     "comparison.compare": ("compare",),
     "datasets": ("load_dataset", "simulate"),
     "engine.laplace_fit": ("LaplaceFit",),
@@ -79,6 +80,7 @@ _NAMES = {
     "rules.model_rules": ("Decision", "GammaMaximin", "LeastFavorable", "ModelRule", "Penalised", "SumRule"),
     "scoring.criteria": ("Criterion", "FitCriterion", "FittedView"),
     "selftraining.stop_rules": ("EvidenceDrop", "MaxRounds", "NoGain", "StopRule", "Threshold"),
+    "selftraining.train": ("Train",),
     "summaries.summary": ("summary",),
     "text.versions": ("show_versions",),
     "plots.agreement": ("plot_agreement",),

@@ -24,7 +24,7 @@ from pymc_bpls.audit.track import read_track
 from pymc_bpls.audit.truth import candidate_of, sampler_of
 from pymc_bpls.choosing.choice import Choice
 from pymc_bpls.choosing.choose import Trial, make_choice
-from pymc_bpls.choosing.pipelines import Train, beside, read_pipelines
+from pymc_bpls.choosing.pipelines import beside, read_pipelines
 from pymc_bpls.compute.executors import Executor
 from pymc_bpls.compute.work import working
 from pymc_bpls.errors import CriterionError, RowError
@@ -47,6 +47,7 @@ from pymc_bpls.scoring.settings import Settings, find_settings, read_name
 from pymc_bpls.selftraining.planning import read_test
 from pymc_bpls.selftraining.resuming import Again
 from pymc_bpls.selftraining.stop_rules import Stop
+from pymc_bpls.selftraining.train import Train
 from pymc_bpls.text.provenance import made_with
 from pymc_bpls.text.summary import Summary
 from pymc_bpls.trained.labels import label_table
@@ -434,18 +435,40 @@ class PseudoLabelSelector(ABC):
            https://doi.org/10.1093/jrsssb/qkad005
         """
         check(random_seed=random_seed, candidate=candidate, other_modes=other_modes, executor=executor)
-        how: dict[str, Any] = {"approximation": approximation, "expansion": expansion, "labels": labels}
-        how |= {"candidate": candidate, "rounds": rounds, "batch_size": batch_size, "stop": stop}
-        how |= {"class_balance": class_balance, "pseudo_weight": pseudo_weight, "replicates": replicates}
-        final: dict[str, Any] = {"test": test, "executor": executor, "random_seed": random_seed}
-        if choose is not None and choose is not False:
-            pipelines = beside(Train(criterion, other_modes=other_modes, **how), choose)
-            return self.choose(pipelines, **final, progressbar=progressbar).noted
+        train = Train(
+            criterion,
+            approximation=approximation,
+            expansion=expansion,
+            labels=labels,
+            candidate=candidate,
+            rounds=rounds,
+            batch_size=batch_size,
+            stop=stop,
+            class_balance=class_balance,
+            pseudo_weight=pseudo_weight,
+            replicates=replicates,
+            other_modes=other_modes,
+        )
+        if choose is None or choose is False:
+            return self.run(train, test=test, executor=executor, random_seed=random_seed, progressbar=progressbar)
+        options: dict[str, Any] = {"test": test, "executor": executor, "random_seed": random_seed}
+        return self.choose(beside(train, choose), **options, progressbar=progressbar).noted
+
+    def run(
+        self,
+        train: Train,
+        *,
+        test: Any = None,
+        executor: Executor | None = None,
+        random_seed: int | np.random.Generator | None = None,
+        progressbar: bool = True,
+    ) -> xr.DataTree:
+        """A run of self-training that one object describes; `self_train` makes it of its arguments."""
         made = made_with(random_seed)
-        begun = begin(self._trainee, criterion, **how, **final)
+        begun = begin(self._trainee, train, test=test, executor=executor, random_seed=random_seed)
         self._warn_of_strangers(begun.candidates)
         with working("self-training", progressbar):
-            modes = self._look_for_modes(other_modes, lambda: fit_on(self._scorer, begun.settings, self._problem.labeled))
+            modes = self._look_for_modes(train.other_modes, lambda: fit_on(self._scorer, begun.settings, self._problem.labeled))
         return begun.noting(other_modes=modes, **made).go(progressbar)
 
     def resume(

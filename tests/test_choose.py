@@ -25,9 +25,10 @@ from pymc_bpls.choosing.bound import Dealt, lower_bounds
 from pymc_bpls.choosing.evidence import Judged, judge, of_units
 from pymc_bpls.choosing.folds import NoFolds, Units, cross_fitting, deal_groups, deal_rows, one_after_the_other
 from pymc_bpls.choosing.losses import LOSSES
-from pymc_bpls.choosing.pipelines import ByUser, Pipeline
+from pymc_bpls.choosing.pipelines import ByUser
 from pymc_bpls.choosing.sentences import say_predictions
 from pymc_bpls.choosing.simultaneous import quantile_of_largest
+from pymc_bpls.selftraining.pipeline import Pipeline
 
 QUIET = {"progressbar": False}
 TRAIN = {"probability": bpls.Train("probability", rounds=3)}
@@ -669,7 +670,9 @@ def test_a_lazy_pool_is_refused(table):
 
 
 def test_more_refusals(small, table, sim1_informed):
-    with pytest.raises(bpls.CriterionError, match=r"Train\(test=…\) is for choose to say"):
+    with pytest.raises(bpls.CriterionError, match=r"Marginalize\(test=…\) is for choose to say"):
+        bpls.Marginalize(test=1)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'test'"):
         bpls.Train(test=1)
     with pytest.raises(bpls.RowError, match="has other labels, candidates or classes"):
         small.choose({"other": bpls.Train(scorer=sim1_informed)}, **QUIET)

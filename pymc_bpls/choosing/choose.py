@@ -16,7 +16,7 @@ from pymc_bpls.choosing.choice import Choice
 from pymc_bpls.choosing.evidence import BETTING, BOUND, Evidence, Judged, best_proven, judge
 from pymc_bpls.choosing.folds import Fold, NoFolds, Units, cross_fitting, one_after_the_other, read_groups
 from pymc_bpls.choosing.losses import Loss, find_loss
-from pymc_bpls.choosing.pipelines import SUPERVISED, Learner, Pipeline, PipelineFailure, Train
+from pymc_bpls.choosing.pipelines import SUPERVISED, Learner, PipelineFailure
 from pymc_bpls.choosing.sentences import (
     say_choice,
     say_infinite,
@@ -30,6 +30,8 @@ from pymc_bpls.compute.executors import Executor
 from pymc_bpls.compute.threads import IN_TURN, side_by_side
 from pymc_bpls.errors import ApproximationError, CriterionError, LabelError, ModeError, RowError
 from pymc_bpls.model.problem import Problem
+from pymc_bpls.selftraining.pipeline import Pipeline
+from pymc_bpls.selftraining.train import Train
 from pymc_bpls.text.progress import Tell
 
 _REFUSALS = (ModeError, ApproximationError, LabelError, RowError, PipelineFailure)

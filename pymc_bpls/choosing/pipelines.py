@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, Self
 
@@ -12,8 +11,9 @@ import xarray as xr
 
 from pymc_bpls.errors import BPLSError, CriterionError, ModelError, RowError
 from pymc_bpls.model.problem import Problem
+from pymc_bpls.selftraining.pipeline import Pipeline
 from pymc_bpls.selftraining.stop_rules import NoGain
-from pymc_bpls.selftraining.whole_runs import whole_runs
+from pymc_bpls.selftraining.train import Train
 
 #: The pipeline that every choice has, and makes where nothing speaks for another one.
 SUPERVISED = "supervised"
@@ -31,7 +31,7 @@ class Learner(Protocol):
     def problem(self) -> Problem: ...
 
     @property
-    def self_train(self) -> Callable[..., xr.DataTree]: ...
+    def run(self) -> Callable[..., xr.DataTree]: ...
 
     @property
     def predict_proba(self) -> Callable[..., xr.DataArray]: ...
@@ -41,79 +41,7 @@ class Learner(Protocol):
         ...
 
 
-class Pipeline(ABC):
-    """From labels and a pool to class probabilities."""
-
-    #: Another model on the same rows, where the pipeline uses one.
-    scorer: Any = None
-
-    @abstractmethod
-    def fit(self, learner: Any, random_seed: Any, **told: Any) -> Any:
-        """What comes of the learner's labels and pool; `told` are arguments of the final fit: `test`, `progressbar`."""
-
-    def how_it_predicts(self, learner: Any) -> str:
-        """How its class probabilities come about, in words."""
-        return "in a way of its own"
-
-    def predict(self, learner: Any, result: Any, rows: np.ndarray) -> np.ndarray:
-        """Class probabilities (rows, K) of rows by position."""
-        return learner.predict_proba(rows, result=result).to_numpy()
-
-
-class _OfModel(Pipeline):
-    """A method of the model's with its arguments."""
-
-    _taken = ("test", "random_seed", "progressbar", "choose")
-
-    def __init__(self, first: Any, scorer: Any, how: Mapping[str, Any]) -> None:
-        wrong = [name for name in self._taken if name in how]
-        if wrong:
-            raise CriterionError(
-                f"{type(self).__name__}({wrong[0]}=…) is for choose to say. Give it to choose, or leave it out."
-            )
-        self.first, self.scorer, self.how = first, scorer, dict(how)
-
-    def __repr__(self) -> str:
-        how = "".join(f", {name}={value!r}" for name, value in self.how.items())
-        return f"{type(self).__name__}({self.first!r}{how})"
-
-
-class Train(_OfModel):
-    """A run of self-training as a pipeline for `choose`.
-
-    Parameters
-    ----------
-    criterion : str, Criterion or FitCriterion, default "ppp"
-    scorer : BPLS or ModelSet, optional
-        Another model on the same rows.
-    **how
-        As in `BPLS.self_train`; `rounds=0` is the model without pseudo-labels.
-
-    See Also
-    --------
-    Marginalize : the pool's labels integrated out.
-
-    Examples
-    --------
-    >>> import pymc_bpls as bpls
-    >>> bpls.Train("probability", rounds=10)
-    Train('probability', rounds=10)
-    """
-
-    def __init__(self, criterion: Any = "ppp", *, scorer: Any = None, **how: Any) -> None:
-        super().__init__(criterion, scorer, how)
-
-    def fit(self, learner: Any, random_seed: Any, **told: Any) -> xr.DataTree:
-        """The run, all of it."""
-        with whole_runs():
-            return learner.self_train(self.first, random_seed=random_seed, **{**self.how, **told})
-
-    def how_it_predicts(self, learner: Any) -> str:
-        """As the model's predictor does."""
-        return (self.scorer or learner).scorer.how_it_predicts
-
-
-class Marginalize(_OfModel):
+class Marginalize(Pipeline):
     """The posterior with the pool's labels integrated out, as a pipeline for `choose`.
 
     Parameters
@@ -136,14 +64,22 @@ class Marginalize(_OfModel):
     """
 
     def __init__(self, weight: float = 1.0, *, scorer: Any = None, **how: Any) -> None:
-        super().__init__(weight, scorer, how)
+        wrong = [name for name in ("test", "random_seed", "progressbar") if name in how]
+        if wrong:
+            raise CriterionError(f"Marginalize({wrong[0]}=…) is for choose to say. Give it to choose, or leave it out.")
+        self.weight, self.scorer, self.how = weight, scorer, how
 
-    def fit(self, learner: Any, random_seed: Any, **told: Any) -> xr.DataTree:
-        """The posterior."""
+    def __repr__(self) -> str:
+        return f"Marginalize({self.weight!r}{''.join(f', {name}={value!r}' for name, value in self.how.items())})"
+
+    def fit(
+        self, learner: Any, random_seed: Any, *, test: Any = None, progressbar: bool = True, other_modes: bool = True
+    ) -> xr.DataTree:
+        """The posterior, whose other modes are looked for in any case."""
         if not hasattr(learner, "marginalize"):
             raise ModelError(f"A {type(learner).__name__} integrates no labels out. Use one BPLS, or leave Marginalize out.")
-        told = {name: value for name, value in told.items() if name != "other_modes"}
-        return learner.marginalize(self.first, random_seed=random_seed, **{**self.how, **told})
+        told: dict[str, Any] = {"test": test, "random_seed": random_seed, "progressbar": progressbar}
+        return learner.marginalize(self.weight, **{**self.how, **told})
 
     def how_it_predicts(self, learner: Any) -> str:
         """By the posterior's draws."""
@@ -159,7 +95,9 @@ class ByUser(Pipeline):
     def __init__(self, function: Callable[[pd.Series, Any], Any]) -> None:
         self.function = function
 
-    def fit(self, learner: Any, random_seed: Any, **told: Any) -> xr.DataArray:
+    def fit(
+        self, learner: Any, random_seed: Any, *, test: Any = None, progressbar: bool = True, other_modes: bool = True
+    ) -> xr.DataArray:
         """Its class probabilities, in the order of the model's classes.
 
         Raises
@@ -244,7 +182,7 @@ def beside(run: Train, others: Any) -> dict[str, Any]:
     CriterionError
         They are no pipelines, or one has the run's name.
     """
-    name = str(getattr(run.first, "name", run.first))
+    name = run.name
     if others is not True and not isinstance(others, Mapping):
         raise CriterionError(
             f"choose={others!r} names no pipelines. Give True, or a mapping of others to compete with the run."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -32,6 +32,7 @@ from pymc_bpls.selftraining.history import History
 from pymc_bpls.selftraining.planning import read_plan
 from pymc_bpls.selftraining.replicates import check_drawing
 from pymc_bpls.selftraining.run import Run
+from pymc_bpls.selftraining.train import Train
 from pymc_bpls.selftraining.whole_runs import whole_runs
 from pymc_bpls.text.progress import stage
 from pymc_bpls.text.provenance import made_with
@@ -142,9 +143,15 @@ def compare(
     drawn = read_splits(splits, problem, test_share, rng)
     seeds = random_seed + np.arange(len(drawn)) if isinstance(random_seed, int) else rng.integers(_MOST, size=len(drawn))
     refuse_weight(problem.density, problem.name, pseudo_weight)
-    how: dict[str, Any] = {"rounds": rounds, "batch_size": batch_size, "pseudo_weight": pseudo_weight}
-    how |= {"stop": stop, "class_balance": class_balance}
-    on_split = partial(_train_each, scorer, forms, labels, how)
+    train = Train(
+        labels=labels,
+        rounds=rounds,
+        batch_size=batch_size,
+        stop=stop,
+        class_balance=class_balance,
+        pseudo_weight=pseudo_weight,
+    )
+    on_split = partial(_train_each, scorer, forms, train)
     finished: list[list[Outcome]] = []
     with working(f"comparing {len(forms)} criteria in {len(drawn)} splits", progressbar, len(drawn)) as tell:
         try:
@@ -164,21 +171,19 @@ def compare(
     return found.assign_attrs(verdict=few or say_differences(found), **made)
 
 
-def _train_each(
-    scorer: Scorer, forms: Sequence[Form], labels: Any, how: Mapping[str, Any], drawn: tuple[Split, int]
-) -> list[Outcome]:
+def _train_each(scorer: Scorer, forms: Sequence[Form], train: Train, drawn: tuple[Split, int]) -> list[Outcome]:
     """A run of each criterion on a split with its seed."""
-    return [_train(scorer, form, labels, how, *drawn) for form in forms]
+    return [_train(scorer, form, train, *drawn) for form in forms]
 
 
-def _train(scorer: Scorer, form: Form, labels: Any, how: Mapping[str, Any], split: Split, seed: int) -> Outcome:
+def _train(scorer: Scorer, form: Form, train: Train, split: Split, seed: int) -> Outcome:
     """One run on a split, as `self_train` does it; one that has no model to begin with is NaN, one that Ctrl-C ends is none."""
     test = HeldOut(split.test, scorer.problem.table.codes[split.test])
     scorer = scorer.with_table(split.table(scorer.problem.table))
     problem = scorer.problem
-    asked = find_settings(form.criterion, form.approximation, form.expansion, labels, seed).for_run()
-    check_drawing(asked.rule, None, how["batch_size"])
-    plan = read_plan(problem, asked.rng, test=test, **how)
+    asked = find_settings(form.criterion, form.approximation, form.expansion, train.labels, seed).for_run()
+    check_drawing(asked.rule, None, train.batch_size)
+    plan = read_plan(problem, asked.rng, train, test)
     start = problem.labeled if plan.held_out is None else problem.labeled.without(plan.held_out.positions)
     run = Run(scorer, settled(scorer, asked, start), plan, start, problem.table.candidates, History())
     before, began = _compiled(scorer), perf_counter()

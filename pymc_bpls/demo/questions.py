@@ -12,11 +12,12 @@ import numpy as np
 import xarray as xr
 
 from pymc_bpls.audit.report import Audit
-from pymc_bpls.choosing.pipelines import SUPERVISED, Train
+from pymc_bpls.choosing.pipelines import SUPERVISED
 from pymc_bpls.comparison.splits import Split
 from pymc_bpls.datasets import load_dataset
 from pymc_bpls.demo.setting import Setting, class_conditional, regression
 from pymc_bpls.pool.information import Information
+from pymc_bpls.selftraining.train import Train
 
 #: Two ways to end, in the order in which they are told.
 TO_THE_END, SAFE = "run to the end", "safe choice"

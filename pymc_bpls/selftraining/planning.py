@@ -18,6 +18,7 @@ from pymc_bpls.scoring.scorer import Scorer
 from pymc_bpls.selftraining.class_balance import ClassBalance, read_balance
 from pymc_bpls.selftraining.held_out import HeldOut
 from pymc_bpls.selftraining.stop_rules import Stop, read_rules, rows_to_hold_out
+from pymc_bpls.selftraining.train import Train
 
 
 @dataclass(frozen=True)
@@ -51,21 +52,11 @@ class Plan:
         return float(weight)
 
 
-def read_plan(
-    problem: Problem,
-    rng: np.random.Generator,
-    *,
-    rounds: int | None,
-    batch_size: int,
-    stop: Any,
-    class_balance: Any,
-    pseudo_weight: float | Callable[[float], float],
-    test: HeldOut | None,
-) -> Plan:
-    """The plan of a run; parameters are those of `self_train`, and a stop rule that draws rows to hold out draws by `rng`."""
-    rules = read_rules(stop)
+def read_plan(problem: Problem, rng: np.random.Generator, train: Train, test: HeldOut | None) -> Plan:
+    """The plan of a run; a stop rule that draws rows to hold out draws by `rng`."""
+    rules, balance = read_rules(train.stop), read_balance(train.class_balance, problem)
     held_out = rows_to_hold_out(rules, problem, rng)
-    return Plan(rounds, batch_size, rules, read_balance(class_balance, problem), pseudo_weight, test, held_out)
+    return Plan(train.rounds, train.batch_size, rules, balance, train.pseudo_weight, test, held_out)
 
 
 def split_test(test: Any) -> tuple[Any, Any]:

@@ -8,6 +8,7 @@ unlabeled rows into the test folds, where −1 counts as the right answer: give 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
 
@@ -25,7 +26,7 @@ from pymc_bpls.approximations.predictions.predictive import Predictive
 from pymc_bpls.arguments import check, number, require
 from pymc_bpls.bpls import BPLS
 from pymc_bpls.choosing.folds import read_groups
-from pymc_bpls.choosing.pipelines import SUPERVISED, Train, beside
+from pymc_bpls.choosing.pipelines import SUPERVISED, beside
 from pymc_bpls.compute.budget import OutOfTime, within_seconds
 from pymc_bpls.errors import CriterionError, LabelError, ModelError, warn
 from pymc_bpls.model.data.labels import UNLABELED, ClassCountError
@@ -36,6 +37,7 @@ from pymc_bpls.scoring.criteria import Criterion
 from pymc_bpls.scoring.settings import AUTO
 from pymc_bpls.selftraining.run_tables import RunTables, read_tables
 from pymc_bpls.selftraining.stop_rules import Stop
+from pymc_bpls.selftraining.train import Train
 from pymc_bpls.selftraining.whole_runs import whole_runs
 from pymc_bpls.sklearn.folds import LabeledKFold, encode, read_labels, splits
 from pymc_bpls.text.numbers import plus_minus
@@ -51,8 +53,6 @@ _SCALE, _FEW = 2.5, 25
 _ONE_SCALE = 100
 #: Seconds for what `safe="auto"` proves: a default that takes longer is mistaken for one that hangs.
 _BUDGET = 60
-#: Parameters that describe the run.
-_OF_RUN = ("approximation", "expansion", "labels", "rounds", "batch_size", "stop", "class_balance", "pseudo_weight")
 _POSITIVE = number(lambda value: value > 0)
 
 
@@ -377,11 +377,21 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
         """The run, or the supervised model where it is not proven."""
         if isinstance(self.safe, str) and self.safe != AUTO:
             raise CriterionError(f'safe="{self.safe}" is unknown. Use True, False or "{AUTO}".')
-        how: dict[str, Any] = {name: getattr(self, name) for name in _OF_RUN}
+        train = Train(
+            self.criterion,
+            approximation=self.approximation,
+            expansion=self.expansion,
+            labels=self.labels,
+            rounds=self.rounds,
+            batch_size=self.batch_size,
+            stop=self.stop,
+            class_balance=self.class_balance,
+            pseudo_weight=self.pseudo_weight,
+        )
         again: dict[str, Any] = {"random_seed": self.random_seed, "progressbar": self.progressbar}
         if not self.safe or not some_unlabeled or (self.safe == AUTO and self._has_end):
-            return pls.self_train(self.criterion, **how, **again)
-        run = beside(Train(self.criterion, **how), True)
+            return pls.run(train, **again)
+        run = beside(train, True)
         if self.safe != AUTO:
             return pls.choose(run, **again).noted
         try:
@@ -394,7 +404,7 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
                 "longer."
             )
             warn(verdict)
-            supervised = pls.self_train(self.criterion, **{**how, "rounds": 0}, **again)
+            supervised = pls.run(replace(train, rounds=0), **again)
             supervised.attrs |= {"choice": SUPERVISED, "choice_verdict": verdict}
             return supervised
 

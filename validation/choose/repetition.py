@@ -11,7 +11,8 @@ import xarray as xr
 
 import pymc_bpls as bpls
 from pymc_bpls.choosing.losses import LOSSES
-from pymc_bpls.choosing.pipelines import SUPERVISED, Pipeline
+from pymc_bpls.choosing.pipelines import SUPERVISED
+from pymc_bpls.selftraining.pipeline import Pipeline
 from validation.choose.cases import ALPHA, FOLDS, NULL, PAPER, POOLED, POWER, REPEATS, SIZE, Case
 from validation.choose.tables import PREDICTOR, class_conditional, draw, logistic
 from validation.paper.runs.repetition import FRESH
