@@ -245,9 +245,10 @@ class PseudoLabelSelector(ABC):
             criteria it is "laplace". Where what it takes does not settle, the next one stands in, with a warning; attrs name
             what was taken (`approximation`), and what it stands in for (`instead_of`). By "ep" and "vi" the score is the
             absolute value itself, comparable with `log_ppp` (or `log_evidence`) by Laplace's method; under an improper prior
-            it is log E[p(ŷ|x,θ)] alone. attrs hold the constant, with "vi" its Monte Carlo error and k-hat, with "ep" the
-            size of its corrections, which its error does not exceed by much. Where a log-posterior has a kink, and so no mode
-            to verify, these two predict pseudo-labels at their own centre.
+            it is log E[p(ŷ|x,θ)] alone. attrs hold the constant, with "ep" the size of its corrections, which its error does
+            not exceed by much unless BPLS warns, with "vi" its k-hat, and its Monte Carlo error where k-hat is small enough to
+            know it. Where a log-posterior has a kink, and so no mode to verify, these two predict pseudo-labels at their own
+            centre.
         expansion : {"map", "mle"}, default "map"
             Whether the point of expansion maximises the prior too; "mle" is the paper's, for "ppp" and "ibpls".
         labels : {"predicted", "all", "expected", "sampled"} or Hurwicz(alpha), default "predicted"

@@ -10,7 +10,13 @@ from scipy import stats
 from scipy.special import log_expit, logsumexp
 
 import pymc_bpls as bpls
+from pymc_bpls.approximations import vi
 from pymc_bpls.approximations.ep.ep import fit
+from pymc_bpls.approximations.predictions.predictive import Predictive
+from pymc_bpls.montecarlo import psis
+from pymc_bpls.scoring.by_ep_and_vi import log_normalizer_of
+from pymc_bpls.scoring.criteria import CRITERIA
+from pymc_bpls.scoring.fitted import ModelFit
 from validation.levels.cases import cases
 from validation.levels.quadrature import scaled, truth
 from validation.levels.tables import Table
@@ -91,6 +97,47 @@ def test_above_a_k_hat_of_0_7_the_level_of_vi_is_told_and_has_no_error(t_cells, 
     assert scores.attrs["pareto_k"] > 0.7
     assert abs(scores.attrs["log_normalizer"] - exact.constant) > 1
     assert "log_normalizer_error" not in scores.attrs and told_of_the_level(recwarn)
+
+
+def test_a_level_of_vi_whose_weights_may_have_no_variance_has_no_error(recwarn):
+    warnings.simplefilter("always")
+    case = CASES["cells, Normal(0, 2.5)"]
+    table = Table.drawn(case.cells, 1)
+    scores = bpls.BPLS(case.model(table)).score("ppp", approximation="vi", other_modes=False)
+    assert 0.4 < scores.attrs["pareto_k"] < 0.7
+    assert "log_normalizer_error" not in scores.attrs and not told_of_the_level(recwarn)
+    assert abs(scores.attrs["log_normalizer"] - case.exact(table).constant) < 0.05
+
+
+def ratios(case, table, repetitions, monkeypatch):
+    """Errors of VI's level over the claimed one, by independent draws, wherever an error is claimed."""
+    pls, exact, found = bpls.BPLS(case.model(table)), case.exact(table).constant, []
+    fit = ModelFit(pls.labeled, pls.engine.fit(pls.labeled), Predictive(pls.engine))
+    fits = {k: vi.fit(pls.engine, pls.labeled, k, fit.mode, None) for k in (1, 2)}
+    for stream in range(repetitions):
+        monkeypatch.setattr(psis, "_STREAM", 100 + stream)
+        level, claimed = log_normalizer_of("vi", CRITERIA["ppp"], fit, fits)
+        if "log_normalizer_error" in claimed:
+            found.append((level - exact) / claimed["log_normalizer_error"])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("names", "seeds", "repetitions"),
+    [
+        (["two slopes, Normal(0, 10)"], (2, 3), 30),
+        pytest.param(["two slopes, Normal(0, 10)", "two slopes, Cauchy(0, 2.5)"], range(12), 15, marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:k-hat of the constant")
+def test_where_a_level_of_vi_has_an_error_repetition_supports_it(names, seeds, repetitions, monkeypatch):
+    found = []
+    for name in names:
+        for seed in seeds:
+            found += ratios(CASES[name], Table.drawn(CASES[name].cells, seed), repetitions, monkeypatch)
+    assert len(found) > 30
+    assert np.sqrt(np.mean(np.square(found))) < 1.25
+    assert np.mean(np.abs(found) < 2) > 0.9
 
 
 def test_pure_groups_have_their_level():

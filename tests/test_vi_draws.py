@@ -28,9 +28,9 @@ def test_the_order_of_columns_changes_no_average_over_a_softmax():
     first, *others = (each.score.values - each.attrs["log_normalizer"] for each in scores)
     for other in others:
         np.testing.assert_allclose(other, first, rtol=0, atol=1e-8)
-    constants, errors = (np.array([each.attrs[name] for each in scores]) for name in ("log_normalizer", "log_normalizer_error"))
-    assert abs(constants[0] - constants[1]) < 3 * np.hypot(*errors)
-    assert errors.max() < 0.03
+    constants = [each.attrs["log_normalizer"] for each in scores]  # by draws of θ, in the order of the columns
+    assert abs(constants[0] - constants[1]) < 0.03
+    assert all(each.attrs["pareto_k"] > 0.4 and "log_normalizer_error" not in each.attrs for each in scores)
 
 
 @pytest.mark.slow

@@ -66,7 +66,7 @@ class Bench:
             )
         combined = self.options.weigh is not None
         found = PairScores(score, *_log_p(settings.criterion, score, result, form, combined))
-        unknown = "pareto_k" in result.attrs and "log_normalizer_error" not in result.attrs  # VI's level above k-hat 0.7
+        unknown = "pareto_k" in result.attrs and "log_normalizer_error" not in result.attrs  # VI's level
         error = float(result.attrs.get("log_normalizer_error", 0.0))
         found = replace(found, constant_error=error, absolute=found.absolute and not unknown)
         if not isinstance(self.fit, ModelFit):

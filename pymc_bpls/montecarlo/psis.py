@@ -45,7 +45,8 @@ _K_SETS, _K_DRAWS, _PAIRS = 4, 2000, 64
 _STREAM = 1_804_289_383
 _MIXTURES = 8
 _RAYS, _NAMED, _ALONG_AT_ONCE = (1e2, 1e4), 4, 256
-_CONSTANT_DRAWS = 2**13
+#: Of the importance sampling of a constant.
+CONSTANT_DRAWS = 2**13
 _EFFECTIVE = 0.02
 _POWERS = (1.0, 0.8, 0.6, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0)
 
@@ -194,7 +195,7 @@ def log_evidence(engine: Engine, labeled: Labeled, q: Gaussian, k: int) -> tuple
     within = q.in_theta if own is None else own
     proposal = Proposal(within.mean, within.covariance)
     sampled = engine if target is None or own is None else target
-    weighted, log_z = _weighted(sampled, labeled, k, [proposal], _CONSTANT_DRAWS, np.random.default_rng((_STREAM, k)))
+    weighted, log_z = _weighted(sampled, labeled, k, [proposal], CONSTANT_DRAWS, np.random.default_rng((_STREAM, k)))
     log_z = _relative_to(within, weighted.theta, proposal, log_z)
     return log_z, float("inf") if weighted.pareto_k is None else weighted.pareto_k
 

@@ -17,8 +17,6 @@ from validation.study.command import finish, make_parser
 from validation.study.compute import at_hand, fill, workers
 from validation.study.store import Store
 
-TABLES = 2
-
 
 def protocol(case: Case) -> dict[str, Any]:
     """What all tables of a case have in common."""
@@ -41,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     store = Store(given.folder / "results" / "levels", protocol)
     with workers(given.jobs) as executor:
         finish(
-            lambda: fill(store, [(known[name], TABLES) for name in given.cases], measure, at_hand, executor=executor),
+            lambda: fill(
+                store, [(known[name], known[name].tables) for name in given.cases], measure, at_hand, executor=executor
+            ),
             lambda: report(list(known.values()), store, given.folder / "reports"),
         )
 
