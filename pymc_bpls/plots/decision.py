@@ -19,7 +19,6 @@ from pymc_bpls.model.data.table import Labeled, by_container
 from pymc_bpls.plots.panels import FONT, MARKERS, class_colours, legend_above, panels, tidy
 from pymc_bpls.scoring.fitted import Fitted
 from pymc_bpls.scoring.scorer import Scorer
-from pymc_bpls.scoring.settings import AUTO
 from pymc_bpls.selector import PseudoLabelSelector
 from pymc_bpls.trained.result import read_trained
 
@@ -98,8 +97,7 @@ def plot_decision(
     points = np.column_stack([_feature(values, n, name) for values, name in ((x, "x"), (y, "y"))])
     shading = _shading(label, names.tolist())
     D, added = trained.labeled, int((trained.rounds > 0).sum())
-    own = None if trained.approximation == AUTO else trained.approximation
-    fit = scorer.fit(D, trained.start, centre_of="vi").for_scores_by(own)
+    fit = scorer.fit(D, trained.start, centre_of="vi").for_scores_by(trained.averaged_by(scorer))
     panel = panels(1, 1, (6.4, 5.0), axes)[0, 0]
     if grid is not None:
         _map(panel, scorer, fit, shading, grid)

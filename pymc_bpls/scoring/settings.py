@@ -54,6 +54,11 @@ class Settings:
         return self.approximation if is_approximated(self.criterion) and self.approximation != AUTO else None
 
     @property
+    def asked_to_average_by(self) -> str | None:
+        """The same of a run that is over; None where the package took Laplace's method, for its refits."""
+        return None if self.automatic and self.by_laplace else self.averages_by
+
+    @property
     def scored_by(self) -> str:
         """The approximation as results name it, "mode" of the criterion at the mode, and "none" of one that has none."""
         return _OF_NO_APPROXIMATION.get(self.criterion.name, self.approximation)

@@ -102,7 +102,7 @@ class Run:
         """What is kept of it."""
         assert self.theta is not None
         return SavedRun(
-            settings=replace(settings, averaged_by=self.settings.averages_by),
+            settings=replace(settings, averaged_by=self.settings.asked_to_average_by),
             history=self.history,
             labeled=self.labeled,
             theta=self.theta,

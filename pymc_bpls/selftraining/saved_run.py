@@ -78,7 +78,8 @@ class RunSettings:
     model. `candidate` says what candidates of a class-conditional model bring to the density, which files before it lacked was
     their whole likelihood. `approximation` is what the run began with, `automatic` where the user named none. `notes` are attrs
     besides: what is known of other modes, and what somebody else wrote. `predictor` names what gave its pseudo-labels, at the
-    mode in files without it, and `averaged_by` the approximation of the criterion, over which "auto" averages.
+    mode in files without it, and `averaged_by` the approximation of the criterion, over which "auto" averages; None where the
+    criterion has none, or the package took Laplace's method.
     """
 
     criterion: str

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_bpls.approximations.automatic import nearest_first
 from pymc_bpls.errors import CriterionError
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.model.problem import Problem
@@ -36,7 +37,7 @@ class Trained:
     test : ndarray of int
         Rows of the table that were no candidates of the run, whatever the model says.
     approximation : str
-        That of q ≈ p(θ | D): the run's own, or "auto", what `score("ppp")` takes.
+        That of q ≈ p(θ | D): the run's own, or "auto", the nearest that the model admits.
     predictor : str or None
         What the run was predicted by; None where the model's own predictor says it.
     start : ndarray, shape (q,), or None
@@ -67,7 +68,14 @@ class Trained:
         """The fit on D, without a mode the centre of the approximation that predictions average over, as in the run."""
         at_the_mode = self.approximation == AUTO and scorer.predictor_name == MAP
         asked = find_settings("ppp", LAPLACE if at_the_mode else self.approximation)
-        return fit_on(scorer, settled(scorer, asked, self.labeled), self.labeled, self.start)
+        fit = fit_on(scorer, settled(scorer, asked, self.labeled), self.labeled, self.start)
+        return fit.for_scores_by(self.averaged_by(scorer))
+
+    def averaged_by(self, scorer: Scorer) -> str:
+        """The approximation that predictions average over by "auto"."""
+        if self.approximation != AUTO:
+            return self.approximation
+        return nearest_first(scorer.approximations(self.labeled))[0]
 
     def origins(self, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
         """Where the label of each row of the table came from, and in which round, 0 where in none; both (N,)."""
