@@ -84,10 +84,14 @@ def fit_gaussians(
     assert criterion.k is not None
     needed = (1, 2) if absolute and criterion.absolute is not None and criterion.k == 2 else (criterion.k,)
     method, engine = APPROXIMATIONS[approximation], fit.engine
-    known = {1: fit.known[approximation]} if approximation in fit.known else {}
 
     def fitted(each: int) -> Gaussian:
-        return known.get(each) or method.fit(engine, fit.labeled, each, fit.mode, begin.get(each), to_rank=to_rank)
+        if (approximation, each) in fit.known:
+            return fit.known[approximation, each]
+        q = method.fit(engine, fit.labeled, each, fit.mode, begin.get(each), to_rank=to_rank)
+        if not (to_rank or begin):
+            fit.known[approximation, each] = q
+        return q
 
     with stage(f'Gaussians by "{approximation}"'):
         return {each: fitted(each) for each in needed}

@@ -57,8 +57,8 @@ class Fitted(Protocol):
 class ModelFit:
     """The fit of one model, with the predictions of the engine that serves D.
 
-    `approximation` is that of the criterion that scores, where it has one; `known` are the q ≈ p(θ | D) that were fitted, and
-    `refused` those that did not settle. They start from `begin`, an earlier round's.
+    `approximation` is that of the criterion that scores, where it has one; `known` are the q_k ≈ p_k that were fitted, by name
+    and k, and `refused` the names of those for k = 1 that did not settle. They start from `begin`, an earlier round's.
     """
 
     labeled: Labeled
@@ -66,7 +66,7 @@ class ModelFit:
     predictive: Predictive
     approximation: str | None = None
     begin: Gaussian | None = None
-    known: dict[str, Gaussian] = field(default_factory=dict, repr=False, compare=False)
+    known: dict[tuple[str, int], Gaussian] = field(default_factory=dict, repr=False, compare=False)
     refused: set[str] = field(default_factory=set, repr=False, compare=False)
 
     @property
@@ -90,18 +90,23 @@ class ModelFit:
 
     def ahead(self, warm: Warm) -> Warm:
         """With the q that predictions average over, where it was found step by step."""
-        found = [q for name, q in self.known.items() if name != LAPLACE and self.approximation in (None, name)]
+        found = [q for (name, k), q in self.known.items() if k == 1 and name != LAPLACE and self.approximation in (None, name)]
         return warm if isinstance(warm, np.ndarray) or not found else {**(warm or {}), 1: found[0]}
 
     def gaussian(self, approximation: str) -> Gaussian:
         """q ≈ p(θ | D), fitted once: Laplace's at the mode, or another approximation by its name."""
-        if approximation not in self.known:
-            self.known[approximation] = (
+        if (approximation, 1) not in self.known:
+            self.known[approximation, 1] = (
                 Gaussian.at_mode(self.mode)
                 if approximation == LAPLACE
                 else APPROXIMATIONS[approximation].fit(self.engine, self.labeled, 1, self.mode, self.begin)
             )
-        return self.known[approximation]
+        return self.known[approximation, 1]
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory its matrices take."""
+        return 8 * len(self.mode.point) ** 2 * (1 + 3 * len(self.known))
 
 
 @dataclass(frozen=True)

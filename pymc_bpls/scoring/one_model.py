@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from pymc_bpls.scoring.criteria import ABSOLUTE, FitCriterion
 from pymc_bpls.scoring.engines import Engines
 from pymc_bpls.scoring.fitted import ModelFit, Warm
 from pymc_bpls.scoring.predictors import FUNCTION, MAP, say_predictor
+from pymc_bpls.scoring.remembered import Remembered
 from pymc_bpls.scoring.results import FEWEST_SUMS, Pairs, Scores, Values, finished, own_error
 from pymc_bpls.scoring.scorer import ExactValues
 from pymc_bpls.scoring.settings import AUTO, Settings
@@ -44,6 +45,7 @@ class ModelScorer:
     problem: Problem
     engines: Engines
     predictor: str | Callable[[np.ndarray], Any]
+    remembered: Remembered = field(default_factory=Remembered, repr=False, compare=False)
 
     @property
     def compilers(self) -> tuple[Compiler, ...]:
@@ -57,21 +59,26 @@ class ModelScorer:
     def with_rows(self, rows: Mapping[str, Any], called: str = "rows") -> tuple[ModelScorer, np.ndarray]:
         """On the longer table."""
         density, positions = self.problem.with_rows(rows, called)
-        return replace(self, engines=self.engines.change(lambda engine: replace(engine, density=density))), positions
+        return self._with_engines(density=density), positions
 
     def with_factor(self, candidate: str) -> ModelScorer:
         """With engines that score so."""
         if candidate == "conditional" or not self.problem.class_conditional:
             return self
-        return replace(self, engines=self.engines.change(lambda engine: replace(engine, conditional=False)))
+        return self._with_engines(conditional=False)
 
     def with_memory(self, chunk_bytes: int) -> ModelScorer:
         """With engines that have so much memory."""
-        return replace(self, engines=self.engines.change(lambda engine: replace(engine, chunk_bytes=chunk_bytes)))
+        return self._with_engines(chunk_bytes=chunk_bytes)
 
     def with_executor(self, executor: Executor | None) -> ModelScorer:
         """With engines whose chunks it runs."""
-        return replace(self, engines=self.engines.change(lambda engine: replace(engine, executor=executor)))
+        return self._with_engines(executor=executor)
+
+    def _with_engines(self, **changes: Any) -> ModelScorer:
+        """With other engines, of which nothing is fitted yet."""
+        engines = self.engines.change(lambda engine: replace(engine, **changes))
+        return replace(self, engines=engines, remembered=Remembered())
 
     def with_table(self, table: Table) -> ModelScorer:
         """With other rows labeled, and others candidates."""
@@ -125,7 +132,14 @@ class ModelScorer:
         return {}
 
     def fit(self, labeled: Labeled, start: np.ndarray | None = None, centre_of: str | None = None) -> ModelFit:
-        """The mode of ℓ_D + log π, or the centre of an approximation where there is none."""
+        """The mode of ℓ_D + log π, or the centre of an approximation where there is none. Without a start it is remembered."""
+        known = self.remembered.of(labeled, centre_of) if start is None else None
+        if known is not None:
+            return known
+        fit = self._fit(labeled, start, centre_of)
+        return fit if start is not None else self.remembered.keep(fit, centre_of)
+
+    def _fit(self, labeled: Labeled, start: np.ndarray | None, centre_of: str | None) -> ModelFit:
         predictive = self.engines.of(labeled)
         try:
             with stage(f"the mode of D ({len(labeled):,} rows)"):
@@ -140,7 +154,7 @@ class ModelScorer:
         """The centre of an approximation, without a look for a mode."""
         predictive = self.engines.of(labeled)
         q = APPROXIMATIONS[approximation].fit(predictive.engine, labeled, 1, None, None)
-        return ModelFit(labeled, q.as_mode(), predictive, known={approximation: q})
+        return ModelFit(labeled, q.as_mode(), predictive, known={(approximation, 1): q})
 
     def log_probabilities(self, fit: ModelFit, positions: np.ndarray) -> np.ndarray:
         """Of the predictor: at the mode, averaged over an approximation, or the user's own."""
