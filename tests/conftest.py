@@ -33,6 +33,12 @@ def _what_other_workers_compiled(tmp_path_factory, worker_id):
 
 
 @pytest.fixture
+def nothing_remembered(monkeypatch):
+    """Models fit anew at every call: for tests that change how, on models that are shared."""
+    monkeypatch.setattr("pymc_bpls.scoring.remembered.Remembered.of", lambda *_: None)
+
+
+@pytest.fixture
 def screen(monkeypatch):
     """What a terminal would show, without the wait of three seconds."""
     shown = io.StringIO()

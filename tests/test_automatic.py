@@ -108,7 +108,7 @@ def test_a_set_takes_what_all_of_its_members_can():
 
 
 @pytest.mark.parametrize(("also", "stands_in"), (((), "laplace"), (("vi",), "laplace")))
-def test_what_does_not_settle_is_told_and_stood_in_for(logistic, monkeypatch, also, stands_in):
+def test_what_does_not_settle_is_told_and_stood_in_for(logistic, monkeypatch, nothing_remembered, also, stands_in):
     unsettled(monkeypatch, "ep", *also)
     with pytest.warns(bpls.BPLSWarning, match='by "laplace" in place of "ep". It did not settle for row 3'):
         scores = logistic.score()
@@ -117,7 +117,7 @@ def test_what_does_not_settle_is_told_and_stood_in_for(logistic, monkeypatch, al
     np.testing.assert_array_equal(scores["score"], logistic.score(approximation="laplace")["score"])
 
 
-def test_a_run_tells_in_which_rounds_another_one_stood_in(softmax, monkeypatch):
+def test_a_run_tells_in_which_rounds_another_one_stood_in(softmax, monkeypatch, nothing_remembered):
     unsettled(monkeypatch, "vi")
     with pytest.warns(bpls.BPLSWarning, match='by "laplace" in place of "vi"'):
         run = softmax.self_train(rounds=2, **QUIET)
@@ -128,13 +128,13 @@ def test_a_run_tells_in_which_rounds_another_one_stood_in(softmax, monkeypatch):
     np.testing.assert_array_equal(run["history"]["candidate"], by_laplace["history"]["candidate"])
 
 
-def test_what_was_named_is_refused_where_it_does_not_settle(logistic, monkeypatch):
+def test_what_was_named_is_refused_where_it_does_not_settle(logistic, monkeypatch, nothing_remembered):
     unsettled(monkeypatch, "ep")
     with pytest.raises(bpls.ApproximationError, match="row 3"):
         logistic.score(approximation="ep")
 
 
-def test_predictions_that_are_stood_in_for_are_told_where_scores_are_not(logistic, monkeypatch):
+def test_predictions_that_are_stood_in_for_are_told_where_scores_are_not(logistic, monkeypatch, nothing_remembered):
     """EP settles for p_2, which scores, and not for p_1, which predicts."""
     fit = by_name.APPROXIMATIONS["ep"].fit
 

@@ -22,7 +22,7 @@ def centered():
     return bpls.BPLS(model)
 
 
-def test_a_mode_that_labels_alone_do_not_have_is_not_looked_for_in_every_round(centered, monkeypatch):
+def test_a_mode_that_labels_alone_do_not_have_is_not_looked_for_in_every_round(centered, monkeypatch, nothing_remembered):
     searches, found = [], mode.find_mode
     monkeypatch.setattr(
         "pymc_bpls.engine.engine.find_mode", lambda *given, **named: searches.append(1) or found(*given, **named)

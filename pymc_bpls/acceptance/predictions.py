@@ -67,7 +67,8 @@ def leave_one_out(scorer: ModelScorer, candidates: np.ndarray) -> Predictions:
     by = _By.of(scorer, D)
     if by.q is not None and by.has_cavities:
         q = _as_cavities_know(by.q)
-        by = replace(by, q=q, fit=replace(by.fit, known={(by.name, 1): q}))
+        known: dict[tuple[str, int], Any] = {(by.name, 1): q}
+        by = replace(by, q=q, fit=replace(by.fit, known=known))
         return by.predictions(D, np.exp(_without_own_labels(by.fit, q)), None, candidates)
     parts = []
     with stage("each labeled row left out", len(D)) as tell:
