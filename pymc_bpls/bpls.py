@@ -217,6 +217,10 @@ class BPLS(PseudoLabelSelector):
                 warn(self._search.warning)
         return NOT_LOOKED_FOR if self._search is None else str(self._search)
 
+    @property
+    def _several_modes(self) -> bool:
+        return self._search is not None and len(self._search.modes) > 1
+
     def _judge_modes(self, scorer: ModelScorer, settings: Settings, fit: ModelFit, scores: np.ndarray) -> None:
         known, criterion = self._search, settings.criterion
         if known is None or len(known.modes) < 2 or not isinstance(criterion, Criterion) or criterion.absolute is None:
@@ -498,6 +502,7 @@ class BPLS(PseudoLabelSelector):
         made = made_with(random_seed)
         with working("labels to accept", progressbar):
             found = accept(self._scorer, alpha, by, per_class=per_class, rng=np.random.default_rng(random_seed))
+            self._look_for_modes(True, lambda: read_trained(None, self._problem).fit(self._scorer))
         return found.assign_attrs(made)
 
     def marginalize(

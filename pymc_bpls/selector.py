@@ -39,6 +39,7 @@ from pymc_bpls.rules.label_rules import LabelRule, find_rule
 from pymc_bpls.runs.begin import begin
 from pymc_bpls.runs.resume import resume
 from pymc_bpls.runs.trainee import Trainee
+from pymc_bpls.scoring.by_ep_and_vi import ERRORS_OF_LEVEL
 from pymc_bpls.scoring.candidates import scores_of_candidates
 from pymc_bpls.scoring.criteria import Criterion, FitCriterion
 from pymc_bpls.scoring.exact import exact_pool, find_exact, warn_if_unreliable
@@ -52,7 +53,7 @@ from pymc_bpls.text.provenance import made_with
 from pymc_bpls.text.summary import Summary
 from pymc_bpls.trained.labels import label_table
 from pymc_bpls.trained.probabilities import class_probabilities, most_probable
-from pymc_bpls.trained.result import read_each, read_trained
+from pymc_bpls.trained.result import Trained, read_each, read_trained
 
 
 def _named_alone(cls: type[PseudoLabelSelector]) -> type[PseudoLabelSelector]:
@@ -85,6 +86,11 @@ class PseudoLabelSelector(ABC):
     @abstractmethod
     def _look_for_modes(self, wanted: bool, make_fit: Callable[[], Any]) -> str:
         """What is known of other modes than that of the fit on D; a search, once, warns where they hold mass."""
+
+    @property
+    def _several_modes(self) -> bool:
+        """Whether several modes of the posterior are known, so that no error of the level that scores share is."""
+        return False
 
     @abstractmethod
     def _judge_modes(self, scorer: Any, settings: Settings, fit: Any, scores: np.ndarray) -> None:
@@ -170,8 +176,9 @@ class PseudoLabelSelector(ABC):
         rows = by_container(rows, self._problem.model, "rows")
         with working("probabilities", False):
             if self._lazy is not None:
-                return class_probabilities_over(self._lazy, self._scorer, read_trained(result, self._problem), rows, by)
-            return class_probabilities(self._scorer, read_each(result, self._problem), rows, by)
+                return class_probabilities_over(self._lazy, self._scorer, self._trained(result), rows, by)
+            each = read_each(result, self._problem) if result is not None else [self._trained(None)]
+            return class_probabilities(self._scorer, each, rows, by)
 
     def predict(self, rows: Any = None, *, result: Any = None, by: str | None = None) -> xr.DataArray:
         """The most probable class of any rows.
@@ -210,8 +217,17 @@ class PseudoLabelSelector(ABC):
         """
         with working("labels", False):
             if self._lazy is not None:
-                return label_table_over(self._lazy, self._scorer, read_trained(result, self._problem))
-            return label_table(self._scorer, read_trained(result, self._problem))
+                return label_table_over(self._lazy, self._scorer, self._trained(result))
+            return label_table(self._scorer, self._trained(result))
+
+    def _trained(self, result: Any) -> Trained:
+        """What a result was trained on; of the labeled rows alone nobody has looked for other modes before."""
+        trained = read_trained(result, self._problem)
+        return trained if result is not None else replace(trained, look=self._look_from)
+
+    def _look_from(self, fit: Any) -> str:
+        """What is known of other modes than that of a fit on D, as predictions look for them."""
+        return self._look_for_modes(True, lambda: fit)
 
     def score(
         self,
@@ -330,17 +346,22 @@ class PseudoLabelSelector(ABC):
         settings = settled(scorer, asked, self._problem.labeled)
         if self._lazy is None and (top is not None or to is not None):
             raise CriterionError("top= and to= are for lazy pools. All scores are in the Dataset that score() returns.")
-        with working(f"score by {settings.criterion.name}", progressbar):
-            if self._lazy is None:
-                scores, fit = scores_of_candidates(scorer, settings, chunk_bytes=chunk_bytes, executor=executor)
-            else:
-                scores, fit = scores_of_pool(self._lazy, scorer, settings, made, top=top, to=to, executor=executor)
-            modes = self._look_for_modes(other_modes, lambda: fit)
-            if other_modes and self._lazy is None:
-                self._judge_modes(scorer, settings, fit, scores["score"].to_numpy())
         told = {"criterion": settings.criterion.name, "expansion": expansion, "labels": settings.rule.name}
-        told |= {"predicted": scorer.how_it_predicted(fit)}
-        return scores.assign_attrs(**told, candidate=candidate, other_modes=modes, **made)
+
+        def say(attrs: dict[str, Any], fit: Any) -> dict[str, Any]:
+            modes = self._look_for_modes(other_modes, lambda: fit)
+            known = {name: value for name, value in attrs.items() if not (self._several_modes and name in ERRORS_OF_LEVEL)}
+            how = {"predicted": scorer.how_it_predicted(fit), "candidate": candidate, "other_modes": modes}
+            return {**known, **told, **how, **made}
+
+        with working(f"score by {settings.criterion.name}", progressbar):
+            if self._lazy is not None:
+                return scores_of_pool(self._lazy, scorer, settings, say, top=top, to=to, executor=executor)
+            scores, fit = scores_of_candidates(scorer, settings, chunk_bytes=chunk_bytes, executor=executor)
+            scores.attrs = say(scores.attrs, fit)
+            if other_modes:
+                self._judge_modes(scorer, settings, fit, scores["score"].to_numpy())
+        return scores
 
     def self_train(
         self,

@@ -116,7 +116,11 @@ def test_another_mode_is_judged_by_the_classes_that_live_there(centre, sd):
     assert off_by_modes(pls.engine, pls.labeled, 2, search, pairs, right) is None
     wrong = np.where(right < np.sort(right)[7], right + 0.6, right)
     said = off_by_modes(pls.engine, pls.labeled, 2, search, pairs, wrong)
-    assert said is not None and "around the 2 modes" in said
+    assert said is not None and "around the 2 modes" in said and "nats for 7 of 28 candidates and classes" in said
+    assert said.startswith("Scores, their common level left out, are off by up to 0.")
+    wrong[-1] = np.inf
+    said = off_by_modes(pls.engine, pls.labeled, 2, search, pairs, wrong)
+    assert "of the 27 that were judged, of 28 candidates and classes, by draws" in said
 
 
 @pytest.mark.filterwarnings("ignore:.*no labeled row of class:pymc_bpls.BPLSWarning")

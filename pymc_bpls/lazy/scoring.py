@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
@@ -205,15 +205,15 @@ def scores_of_pool(
     pool: LazyPool,
     scorer: Any,
     settings: Settings,
-    made: Mapping[str, Any],
+    say: Callable[[dict[str, Any], ModelFit], dict[str, Any]],
     *,
     top: int | None,
     to: str | Path | None,
     executor: Executor | None,
-) -> tuple[xr.Dataset, ModelFit]:
-    """The best `top` rows with the statistics of all, or all scores in a store, opened lazily; and the fit on D.
+) -> xr.Dataset:
+    """The best `top` rows with the statistics of all, or all scores in a store, opened lazily.
 
-    `made` are attrs that say how.
+    `say` makes attrs of these scores and their fit, with what is said of scores wherever their rows are.
     """
     if top is None and to is None:
         raise CriterionError(
@@ -230,14 +230,14 @@ def scores_of_pool(
     fit = fit_on(scorer, settings, scorer.problem.labeled)
     scored = score_lazily(pool, scorer, settings, fit, top=top or 0, store=store, executor=executor)
     warn_of_lost(scored.statistics, pool)
-    attrs = {**scored.attrs, **counts(scored.statistics, pool), "seconds": scored.seconds, **made}
+    attrs = {**scored.attrs, **counts(scored.statistics, pool), "seconds": scored.seconds}
+    attrs = say(attrs, fit)
     if store is not None:
         store.finish(pool.partitions.lengths, attrs)
     if top is None and store is not None:
-        return with_statistics(
-            store.open().assign_attrs(first_candidate=pool.first_candidate), scored.statistics, names, attrs
-        ), fit
+        opened = store.open().assign_attrs(first_candidate=pool.first_candidate)
+        return with_statistics(opened, scored.statistics, names, attrs)
     best = best_dataset(scored.best, pool, settings, names)
     if store is not None:
         attrs["to"] = str(store.path)
-    return with_statistics(best, scored.statistics, names, attrs), fit
+    return with_statistics(best, scored.statistics, names, attrs)

@@ -34,6 +34,7 @@ from pymc_bpls.model.density import Parameters, held_constant
 from pymc_bpls.model.graphs.slicing import remake, rows_graph, table_graph
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.montecarlo.diagnostics import effective_size, r_hat
+from pymc_bpls.montecarlo.weighted import Weighted
 from pymc_bpls.text.progress import is_shown, stage
 
 MOST_RHAT, LEAST_ESS, LEAST_BFMI = 1.01, 400.0, 0.3
@@ -55,6 +56,11 @@ class Draws:
     def flat(self) -> np.ndarray:
         """θ as (draws, q), chain after chain."""
         return self.theta.reshape(-1, self.theta.shape[-1])
+
+    @property
+    def weighted(self) -> Weighted:
+        """The same with weights, which are equal."""
+        return Weighted(self.flat, np.zeros(len(self.flat)), len(self.theta), None)
 
 
 def weighted_model(problem: Problem, labeled: Labeled, k: int, pool: Unlabeled | None = None) -> pm.Model:

@@ -66,7 +66,8 @@ class Search:
             return None
         return (
             f"{len(self.modes)} modes of the posterior were found, and the one in use holds {self.mass[0]:.0%} of their mass "
-            "by Laplace's method. Scores are local to it: compare with exact() or audit(), or choose a start by initvals=."
+            "by Laplace's method. Scores, the level that they share, and predictions are local to it: compare with exact() or "
+            "audit(), or choose a start by initvals=."
         )
 
     def __str__(self) -> str:

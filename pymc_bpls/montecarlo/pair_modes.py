@@ -59,9 +59,11 @@ def off_by_modes(
     off = np.maximum(np.abs(apart - np.median(apart)) - _ERRORS * averages.error[known], 0.0)
     if off.max() <= _OFF:
         return None
+    every, judged = f"{len(scores):,} candidates and classes", len(off)
+    of = every if judged == len(scores) else f"the {judged:,} that were judged, of {every}"
     return (
-        f"Scores are off by up to {off.max():.2f} nats for {(off > _OFF).sum()} of {len(off)} candidates and classes, by draws "
-        f"around the {len(modes)} modes of the posterior that were found. Compare with exact() or audit()."
+        f"Scores, their common level left out, are off by up to {off.max():.2f} nats for {(off > _OFF).sum():,} of {of}, "
+        f"by draws around the {len(modes)} modes of the posterior that were found. Compare with exact() or audit()."
     )
 
 

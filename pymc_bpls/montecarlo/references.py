@@ -112,13 +112,12 @@ def reference_by(
     log_z = cache(lambda: log_normaliser(engine, labeled, k, run.theta, rng))
     reasons, normaliser = list(run.reasons), None
     if ordinary is not None:
-        first = Weighted(ordinary.flat, np.zeros(len(ordinary.flat)), len(ordinary.theta), None)
-        missed = missed_modes(find_modes(engine, labeled, 1, far=True), first)
+        missed = missed_modes(find_modes(engine, labeled, 1, far=True), ordinary.weighted)
         reasons += [f"for log Z_1, {reason}" for reason in (*ordinary.reasons, *missed)]
         normaliser = log_ratio(engine, labeled, ordinary.theta, run.theta)
     elif absolute and k == 1:
         normaliser = log_z()
-    draws = Weighted(run.flat, np.zeros(len(run.flat)), len(run.theta), None)
+    draws = run.weighted
     search = find_modes(engine, labeled, k, far=True)
     reasons += missed_modes(search, draws)
     posterior = named_draws(problem.density.parameters, run.theta).assign_attrs(_DRAWN_FROM[k])

@@ -109,8 +109,8 @@ def by_nuts(target: Target, options: Mapping[str, Any]) -> Posterior:
     """Draws of NUTS by `pm.sample(**options)`, which starts around the user's initial point."""
     assert not isinstance(target.engine.pool, Marginal)
     run = sample(target.problem, target.labeled, 1, pool=target.engine.pool, **options)
-    draws = Weighted(run.flat, np.zeros(len(run.flat)), len(run.theta), None)
-    return Posterior(run.theta, [*run.reasons, *missed_modes(target.search, draws)], sample_stats=run.sample_stats)
+    reasons = [*run.reasons, *missed_modes(target.search, run.weighted)]
+    return Posterior(run.theta, reasons, sample_stats=run.sample_stats)
 
 
 FITS: dict[str, Callable[[Target, Mapping[str, Any]], Posterior]] = {"laplace": by_laplace, "vi": by_vi, "nuts": by_nuts}

@@ -29,6 +29,8 @@ from pymc_bpls.scoring.results import Pairs, Values, largest_error
 from pymc_bpls.text.progress import stage
 
 _LARGEST_CORRECTION = 0.15
+#: Attrs of scores that say how far the level may be off, of a posterior with one mode.
+ERRORS_OF_LEVEL = ("log_normalizer_correction", "log_normalizer_error")
 
 
 def score_by_gaussian(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +49,8 @@ class Trained:
         By which they count, where they do not count equally.
     pooled : bool
         Whether the labels of the pool are integrated out of them, so that D alone does not make them again.
+    look : callable, or None
+        Looks for other modes than that of a fit on D, which it takes, where nobody did when it was trained.
     """
 
     labeled: Labeled
@@ -59,6 +62,7 @@ class Trained:
     theta: np.ndarray | None = None
     log_weights: np.ndarray | None = None
     pooled: bool = False
+    look: Callable[[Any], Any] | None = None
 
     def predicting(self, scorer: Scorer) -> Scorer:
         """The scorer that predicts as the run was predicted."""
@@ -69,6 +73,8 @@ class Trained:
         at_the_mode = self.approximation == AUTO and scorer.predictor_name == MAP
         asked = find_settings("ppp", LAPLACE if at_the_mode else self.approximation)
         fit = fit_on(scorer, settled(scorer, asked, self.labeled), self.labeled, self.start)
+        if self.look is not None:
+            self.look(fit)
         return fit.for_scores_by(self.averaged_by(scorer))
 
     def averaged_by(self, scorer: Scorer) -> str:

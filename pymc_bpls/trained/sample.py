@@ -16,7 +16,7 @@ of the labeled rows alone, so that `loo` judges the model by labels; `labeled` a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -26,11 +26,12 @@ from scipy.special import softmax
 
 from pymc_bpls.arguments import check
 from pymc_bpls.compute.memory import ask_memory
-from pymc_bpls.errors import CriterionError, warn
+from pymc_bpls.errors import CriterionError, RowError, SizeError, warn
 from pymc_bpls.model.data.storing import as_tree, free_name
 from pymc_bpls.model.deterministics import deterministics
 from pymc_bpls.model.problem import Problem
 from pymc_bpls.montecarlo.nuts import Draws, check_options, named_draws, sample
+from pymc_bpls.montecarlo.other_modes import find_modes, missed_modes
 from pymc_bpls.scoring.one_model import ModelScorer
 from pymc_bpls.scoring.settings import LAPLACE
 from pymc_bpls.trained.draws import probabilities_over_draws
@@ -82,8 +83,12 @@ def sample_final(
 ) -> Any:
     """The ArviZ container of this ArviZ: a DataTree, or an InferenceData before ArviZ 1. `made` are attrs that say how."""
     run, source = sampling.draw(scorer, trained, rng)
+    run = replace(run, reasons=[*run.reasons, *_modes_without_draws(scorer, trained, run)])
     if run.reasons:
-        warn(f"The sample is not reliable: {'; '.join(run.reasons)}. Take more draws, or another parametrisation.")
+        warn(
+            f"The sample is not reliable: {'; '.join(run.reasons)}. Take more draws, another parametrisation, or another start "
+            "by initvals= of BPLS."
+        )
     problem = scorer.problem
     attrs = {
         "source": source,
@@ -103,6 +108,15 @@ def sample_final(
         ROWS: rows_of(problem, trained),
     }
     return _container({name: held for name, held in groups.items() if held.variables})
+
+
+def _modes_without_draws(scorer: ModelScorer, trained: Trained, run: Draws) -> list[str]:
+    """Reasons to distrust the draws, as `missed_modes` has them; none where the model is too large, or rows too far, for it."""
+    try:
+        search = find_modes(scorer.engines.of(trained.labeled).engine, trained.labeled, 1, far=True)
+    except (RowError, SizeError):
+        return []
+    return missed_modes(search, run.weighted)
 
 
 def _container(groups: dict[str, xr.Dataset]) -> Any:
