@@ -74,7 +74,7 @@ def test_a_fingerprint_takes_the_prior_that_is_compiled():
     problem = declare(zoo.ACCEPTED["multilevel_regression_and_poststratification"]).problem
     theta = problem.density.start + 0.1
     compiled = problem.density.structure.compiled_log_prior(theta)
-    np.testing.assert_allclose(problem._log_prior(theta), compiled, rtol=1e-13)
+    np.testing.assert_allclose(problem._declared[0].log_prior(theta), compiled, rtol=1e-13)
 
 
 def test_a_longer_run_on_another_table_compiles_nothing_more(compilations):

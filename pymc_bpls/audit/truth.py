@@ -227,7 +227,7 @@ def from_tree(tree: xr.DataTree, problem: Problem, candidates: np.ndarray) -> tu
     if "exact" not in tree.children or criterion != "ppp":
         what = f'a run of exact("{criterion}")' if criterion else "no run of exact()"
         raise CriterionError(f'exact= is {what}. Give what exact("ppp") returned, or known values of log PPP.')
-    if tree.attrs.get("table") != problem.fingerprint:
+    if not problem.has_fingerprint(tree.attrs.get("table")):
         raise CriterionError("exact= is a run of another table or model. Give a run of this BPLS.")
     exact = tree["exact"].to_dataset()
     truth, codes = from_dataset(exact, problem, candidates, finite=False)

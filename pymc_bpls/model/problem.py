@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,6 +20,7 @@ from pytensor.tensor.variable import TensorConstant
 
 from pymc_bpls.compute.precision import require_double
 from pymc_bpls.errors import BPLSError, LabelError, ModelError, RowError
+from pymc_bpls.model import fingerprints
 from pymc_bpls.model.data.index import check_order, find_rows
 from pymc_bpls.model.data.labels import Classes, as_labels, find_classes, is_probability
 from pymc_bpls.model.data.missing import as_numbers
@@ -45,6 +45,7 @@ from pymc_bpls.model.density import (
     split_terms,
     unconstrained_start,
 )
+from pymc_bpls.model.fingerprints import Declared
 from pymc_bpls.model.graphs.parameter_checks import ParameterChecks
 from pymc_bpls.model.graphs.slicing import PLAIN, Source, evaluate, table_graph
 from pymc_bpls.model.groups import check_groups, check_groups_of_priors
@@ -80,44 +81,29 @@ class Problem:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of the table's data and labels and of the priors: what a result has to share to be one of this table and model."""
-        if not self.beside:
-            return self._own_fingerprint
-        together = "".join(problem._own_fingerprint for problem in (self, *self.beside))
-        return hashlib.sha256(together.encode()).hexdigest()[:16]
+        """Of the table's data and labels and of the model: what a result has to share to be one of this table and model."""
+        return fingerprints.fingerprint(self._declared)
 
-    @cached_property
-    def _own_fingerprint(self) -> str:
-        theta = self._tried
-        prior = np.format_float_scientific(self._log_prior(theta), 8)
-        arrays = (self.table.codes, self.table.candidates, theta.round(8), *self.density.data)
-        return _digest([prior, *self.density.parameters.labels, *arrays])
+    def has_fingerprint(self, stored: Any) -> bool:
+        """Whether a fingerprint that a result keeps, in whatever form, is of this table and model."""
+        if _is_of_today(stored):
+            return bool(stored == self.fingerprint)
+        return bool(stored == fingerprints.earlier_fingerprint(self._declared))
 
     @cached_property
     def parts(self) -> dict[str, str]:
-        """Fingerprints of what `fingerprint` is of, each by itself, to say what differs."""
-        found: dict[str, str] = {}
-        for problem in (self, *self.beside):
-            theta = problem._tried
-            prior = [
-                np.format_float_scientific(problem._log_prior(theta), 8),
-                *problem.density.parameters.labels,
-                theta.round(8),
-            ]
-            tables = {"labels": [problem.table.codes], "candidates": [problem.table.candidates], "data": problem.density.data}
-            for name, arrays in ({"priors": prior} | tables).items():
-                found[name] = _digest([found.get(name, ""), *arrays])
-        return found
+        """Fingerprints of what `fingerprint` is of, each by itself."""
+        return fingerprints.parts(self._declared)
+
+    def parts_as_in(self, stored: Any) -> dict[str, str]:
+        """`parts` in the form of a fingerprint that a result keeps."""
+        return self.parts if _is_of_today(stored) else fingerprints.earlier_parts(self._declared)
 
     @property
-    def _tried(self) -> np.ndarray:
-        """A point beside the start, in PyMC's own numbers (q,)."""
-        return self.density.start * self.density.parameters.units + 0.1
-
-    def _log_prior(self, theta: np.ndarray) -> float:
-        """log π at one θ (q,) in PyMC's own numbers, by PyTensor, so that nothing is compiled for it."""
-        values = {**self.source.givens, **self.source.at(self.density.parameters.counted(theta))}
-        return float(sum(np.sum(term) for term in evaluate(self.prior_terms, values)))
+    def _declared(self) -> list[Declared]:
+        return [
+            Declared(each.table, each.classes, each.density, each.source, each.prior_terms) for each in (self, *self.beside)
+        ]
 
     @property
     def class_conditional(self) -> bool:
@@ -254,11 +240,8 @@ class Problem:
         return replace(checks, theta=table.theta, label=table.label, conditions=table.conditions, n_rows=longer.n_rows)
 
 
-def _digest(parts: Iterable[str | np.ndarray]) -> str:
-    found = hashlib.sha256()
-    for part in parts:
-        found.update(part.encode() if isinstance(part, str) else np.ascontiguousarray(part).tobytes())
-    return found.hexdigest()[:16]
+def _is_of_today(stored: Any) -> bool:
+    return isinstance(stored, str) and stored.startswith(fingerprints.FORM)
 
 
 def words_of(table: Table, source: Source) -> RowWords:

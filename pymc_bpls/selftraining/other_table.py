@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -19,17 +20,32 @@ def say_other(run: Any, problem: Problem) -> str:
     said = "run= is no run of this table and model"
     if not isinstance(run, xr.DataTree) or "table" not in run.attrs:
         return f"{said}. Give what self_train returned to the BPLS that made it."
-    kept = strings(run.attrs.get(PARTS, []))
-    parts = [name for name, own in zip(kept[::2], kept[1::2], strict=True) if problem.parts.get(name) != own]
-    rows = _relabeled(run, problem)
+    table = run.attrs["table"]
+    kept, own = strings(run.attrs.get(PARTS, [])), problem.parts_as_in(table)
+    parts = [name for name, value in zip(kept[::2], kept[1::2], strict=True) if own.get(name) != value]
+    if not {"data", "labels"}.isdisjoint(parts):  # of other rows the likelihood has other values, whatever the model is
+        parts = [name for name in parts if name != "likelihood"]
+    rows = _relabeled(run, problem) if "classes" not in parts else np.empty(0, dtype=int)
     if rows.size:
         which = problem.words.one(rows[0])
         of = f"of {which}" if rows.size == 1 else f"of {rows.size} rows, the first: {which}"
         parts = [f"labels ({of})", *(part for part in parts if part != "labels")]
+    if "classes" in parts:
+        parts[parts.index("classes")] = f"classes ({_in_words(problem.classes.names)} here{_classes_of(run)})"
     if not parts:
         return f"{said}: its data, candidates or priors differ. Declare them as they were, or begin again by self_train."
     also = " New labels are taken in by a new self_train." if rows.size else ""
-    return f"{said}: its {', '.join(parts)} differ. Declare the same data, labels and priors to go on.{also}"
+    return f"{said}: its {', '.join(parts)} differ. Declare the same model, classes, data and labels to go on.{also}"
+
+
+def _classes_of(run: xr.DataTree) -> str:
+    if "labeled" not in run.children or "classes" not in run["labeled"].attrs:
+        return ""
+    return f", {_in_words(strings(run['labeled'].attrs['classes']))} there"
+
+
+def _in_words(names: Iterable[Any]) -> str:
+    return ", ".join(str(name) for name in names)
 
 
 def _relabeled(run: xr.DataTree, problem: Problem) -> np.ndarray:

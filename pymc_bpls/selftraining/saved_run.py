@@ -230,7 +230,7 @@ def read_run(run: xr.DataTree, problem: Problem) -> SavedRun:
     """
     with as_it_was_left("run=", "self_train"):
         table = run.attrs["table"] if is_run(run) else getattr(run, "attrs", {}).get("table")
-        if table != problem.fingerprint:
+        if not problem.has_fingerprint(table):
             raise CriterionError(say_other(run, problem))
         if REPLICATES in run:
             raise CriterionError(

@@ -153,7 +153,7 @@ def _of_run(run: xr.DataTree, problem: Problem) -> Trained:
 
 
 def _of_sample(draws: xr.Dataset, rows: xr.Dataset, problem: Problem) -> Trained:
-    if draws.attrs.get("table") != problem.fingerprint:
+    if not problem.has_fingerprint(draws.attrs.get("table")):
         raise CriterionError("result= is no sample of this table and model. Give it to the BPLS that made it.")
     theta = problem.density.parameters.counted(draws["theta"].transpose("chain", "draw", "parameter").to_numpy())
     D = Labeled(rows["row"].to_numpy(), problem.codes(rows["label"].to_numpy()), rows["weight"].to_numpy())
