@@ -230,6 +230,49 @@ def test_scores_of_all_rows_are_stored_from_any_container(in_memory, data, tmp_p
     assert pd.read_parquet(tmp_path / "scores.parquet").candidate.tolist() == list(range(N, N + M))
 
 
+class _EndsEarly(_OneByOne):
+    """The first two of its three partitions, though its lengths say that there are three."""
+
+    def __iter__(self):
+        yield from list(super().__iter__())[:2]
+
+
+EARLY = (
+    r"The pool ended after 2 of its 3 partitions, with 250 of 600 rows\. Give one that brings the same partitions each time\."
+)
+
+
+def test_a_pool_that_ends_early_is_refused(data, tmp_path):
+    X, group, _ = data
+    lazy = bpls.BPLS(_model(*data), pool=_EndsEarly(X[N:], group[N:]))
+    for how in ({"top": 500}, {"to": tmp_path / "scores.zarr"}, {"to": tmp_path / "scores.parquet"}):
+        with pytest.raises(bpls.RowError, match=EARLY):
+            lazy.score("ppp", **how, **QUIET)
+    assert not (tmp_path / "scores.zarr").exists() and not (tmp_path / "scores.parquet").exists()
+    run = lazy.self_train("ppp", batch_size=300, **QUIET)
+    assert run["history"].sizes["step"] == 0 and run.attrs["stop_kind"] == "refused"
+    assert re.search(EARLY, run.attrs["stop_reason"])
+    whole = bpls.BPLS(_model(*data), pool=_OneByOne(X[N:], group[N:]))
+    found = whole.score("ppp", to=tmp_path / "scores.zarr", **QUIET)  # goes on with the partitions that came
+    np.testing.assert_array_equal(found.score, whole.score("ppp", to=tmp_path / "anew.zarr", **QUIET).score)
+
+
+def test_information_of_a_pool_that_ends_early_is_refused():
+    y, x = np.array([0, 1, 0, 1]), np.random.default_rng(0).normal(size=10)
+
+    class Pool:
+        lengths = (3, 3)
+
+        def __iter__(self):
+            yield {"x": x[4:7]}
+
+    with pm.Model() as model:
+        label = pm.Bernoulli("label", 0.5, observed=y)
+        pm.Normal("feature", pm.Normal("mean", 0, 2, shape=2)[label], 1, observed=pm.Data("x", x[:4]))
+    with pytest.raises(bpls.RowError, match="ended after 1 of its 2 partitions, with 3 of 6 rows"):
+        bpls.BPLS(model, target="label", pool=Pool()).information()
+
+
 def test_nothing_is_read_until_rows_are_scored(data):
     X, group, _ = data
 

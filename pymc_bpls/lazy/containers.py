@@ -101,7 +101,7 @@ class IteratedPartitions(Partitions):
 
     def parts(self, numbers: Iterable[int]) -> Iterator[Part]:
         """In one pass."""
-        wanted = set(numbers)
+        wanted, number = set(numbers), -1
         for number, rows in enumerate(self.source):
             if number >= len(self.lengths):
                 raise RowError(
@@ -110,6 +110,12 @@ class IteratedPartitions(Partitions):
             if number in wanted:
                 held = {container.name: container.axes.match(rows[container.name]) for container in self.containers}
                 yield HeldPart(number, int(self.first[number]), self.lengths[number], held)
+        came = number + 1
+        if came < len(self.lengths):
+            raise RowError(
+                f"The pool ended after {came} of its {len(self.lengths)} partitions, with {self.first[came]:,} of "
+                f"{self.n_rows:,} rows. Give one that brings the same partitions each time."
+            )
 
 
 def read_partitions(pool: Any, containers: Sequence[Container]) -> Partitions:
