@@ -38,7 +38,7 @@ RUNS = {
     "ppp by VI": {"approximation": "vi"},
     "marginal likelihood by EP": {"criterion": "marginal_likelihood", "approximation": "ep"},
     "batches": {"criterion": "probability", "batch_size": 2, "class_balance": "labeled", "labels": "all"},
-    "weights": {"criterion": "predictive", "pseudo_weight": 0.4, "class_balance": {0: 3, 1: 1}},
+    "weights": {"criterion": "predictive", "pseudo_weight": 0.4, "class_balance": {0: 0.75, 1: 0.25}},
     "random": {"criterion": "random", "random_seed": 7},
     "random, a generator": {"criterion": "random", "random_seed": np.random.Generator(np.random.MT19937(3))},
     "rows set aside": {"criterion": "ibpls", "random_seed": 1, "stop": [NoGain(0.3, 20), MaxRounds(6)]},

@@ -228,9 +228,35 @@ def test_a_gain_is_not_told_to_be_information_of_a_pool_that_has_none():
 
 
 def test_shares_of_unknown_classes_are_refused(small):
-    for shares in ({2: 1.0}, {0: -1.0}, {0: 0.0}, "equal"):
-        with pytest.raises(LabelError, match="class_balance="):
+    for shares in ({2: 1.0}, "equal", 0.5):
+        with pytest.raises(LabelError, match=r"does not give shares of the classes \[0, 1\]"):
             train(small, class_balance=shares)
+
+
+@pytest.mark.parametrize(
+    ("shares", "said"),
+    [
+        ({0: 0.2}, r"\{0: 0.2\} has no share of the classes \[1\]\. Give each class a share"),
+        ({0: 1.0}, r"no share of the classes \[1\]"),
+        ({}, r"no share of the classes \[0, 1\]"),
+        ({0: 0.2, 1: 0.9}, r"add up to 1.1\. Give numbers from 0 to 1 that add up to 1"),
+        ({0: 0.0, 1: 0.0}, r"add up to 0\."),
+        ({0: 20, 1: 80}, r"add up to 100\."),
+        ({0: -0.5, 1: 1.5}, r"that are no numbers from 0 to 1"),
+        ({0: np.nan, 1: 1.0}, r"that are no numbers from 0 to 1"),
+        ({0: "a fifth", 1: 0.8}, r"that are no numbers from 0 to 1"),
+        ({0: None, 1: 0.8}, r"that are no numbers from 0 to 1"),
+        ({0: 0.5, "0": 0.2, 1: 0.3}, r"names a class twice|does not give shares"),
+    ],
+)
+def test_shares_that_leave_something_open_are_refused(small, shares, said):
+    with pytest.raises(LabelError, match=said):
+        train(small, class_balance=shares)
+
+
+def test_a_class_of_share_0_gets_no_pseudo_label(small):
+    run = train(small, labels="all", rounds=4, class_balance={0: 0, 1: 1})
+    assert run["history"]["pseudo_label"].to_numpy().tolist() == [1] * 4
 
 
 def test_pseudo_labels_enter_with_their_weight_and_are_scored_in_full(small, table):
@@ -362,7 +388,7 @@ def test_names_of_classes_come_back_in_every_result(table):
     X, y, truth = table
     names = np.array(["no", "yes"])
     pls = bpls.BPLS(logistic(X, y), classes=names)
-    run = train(pls, rounds=3, test=(TEST, names[truth[TEST]]), class_balance={"no": 1, "yes": 1})
+    run = train(pls, rounds=3, test=(TEST, names[truth[TEST]]), class_balance={"no": 0.5, "yes": 0.5})
     assert set(run["history"]["pseudo_label"].to_numpy().tolist()) == {"no", "yes"}
     assert run["curve"]["accuracy"].notnull().all()
 

@@ -12,6 +12,8 @@ from pymc_bpls.arguments import number
 from pymc_bpls.errors import LabelError
 from pymc_bpls.model.problem import Problem
 
+_ROUNDED = 1e-6  # what shares as three times 0.3333333 leave of 1
+
 
 @dataclass(frozen=True)
 class ClassBalance:
@@ -50,9 +52,23 @@ def read_balance(class_balance: Any, problem: Problem) -> ClassBalance | None:
             f"class_balance={class_balance!r} does not give shares of the classes {names}. "
             'Use "labeled" or a mapping from class to share.'
         )
-    given = list(class_balance.values())
-    if not all(map(number(lambda share: share >= 0), given)) or sum(given) <= 0:
-        raise LabelError(f"class_balance={class_balance!r} has no positive shares. Give one for each class to add.")
+    codes, given = problem.classes.find(class_balance), list(class_balance.values())
+    missing = [name for code, name in enumerate(names) if code not in codes]
+    if missing:
+        raise LabelError(
+            f"class_balance={class_balance!r} has no share of the classes {missing}. Give each class a share, 0 where it is to "
+            "get no pseudo-labels."
+        )
+    if len(given) > len(names):
+        raise LabelError(f"class_balance={class_balance!r} names a class twice. Give each of {names} one share.")
+    if not all(map(number(lambda share: share >= 0), given)):
+        raise LabelError(
+            f"class_balance={class_balance!r} has shares that are no numbers from 0 to 1. Give such that add up to 1."
+        )
+    if abs(sum(given) - 1) > _ROUNDED:
+        raise LabelError(
+            f"The shares of class_balance={class_balance!r} add up to {sum(given):g}. Give numbers from 0 to 1 that add up to 1."
+        )
     shares = np.zeros(len(names))
-    shares[problem.classes.find(class_balance)] = given
+    shares[codes] = given
     return ClassBalance(shares / shares.sum())
