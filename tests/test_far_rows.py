@@ -1,10 +1,12 @@
 """Rows whose numbers leave double precision are named, whatever is asked for; what EP says is not lost beside a kink."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pymc as pm
 import pytest
+from scipy.stats import norm
 
 import pymc_bpls as bpls
 from pymc_bpls.approximations import by_name
@@ -56,3 +58,44 @@ def test_what_ep_says_is_told_where_there_is_no_mode_either(monkeypatch):
     monkeypatch.setitem(by_name.APPROXIMATIONS, "ep", replace(by_name.APPROXIMATIONS["ep"], fit=fails))
     with pytest.raises(bpls.ModeError, match=r"kink in .*\(expectation propagation did not settle for row 3\)\.$"):
         pls.score()
+
+
+def softmax(features):
+    return pm.Categorical("y", logit_p=features @ pm.Normal("b", 0, 2.5, shape=(3, 3)), observed=(Y[:24] + (X[:24, 1] > 1)))
+
+
+def logit(features):
+    return pm.Bernoulli("y", logit_p=features @ pm.Normal("b", 0, 2.5, shape=3), observed=Y[:24])
+
+
+@pytest.mark.parametrize("predictor", ["ep", "vi", "laplace"])
+def test_a_predicted_row_far_away_has_the_limit_of_its_probabilities(predictor):
+    """Of p(y = 1) = E[1 / (1 + exp(−η))] it is P(slope > 0), here of the Gaussian of the fit."""
+    with pm.Model() as model:
+        logit(pm.Data("X", X[:24]))
+    pls = bpls.BPLS(model, predictor=predictor)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        found = [
+            pls.predict_proba({"X": np.array([[1.0, size, 0.0]])}).to_numpy()[0, 1] for size in (1e90, 1e155, 1e308, -1e308)
+        ]
+    np.testing.assert_allclose(found, [found[0]] * 3 + [1 - found[0]], rtol=1e-9)
+    assert 0.7 < found[0] < 1
+    if predictor == "laplace":
+        fit = pls.fit()
+        mean, sd = fit.unconstrained.to_numpy()[1], np.linalg.inv(fit.hessian.to_numpy())[1, 1] ** 0.5
+        np.testing.assert_allclose(found[0], norm.cdf(mean / sd), atol=1e-6)
+
+
+def test_so_it_has_of_several_classes_and_as_a_candidate():
+    with pm.Model() as model:
+        softmax(pm.Data("X", X[:24]))
+    near, far = (bpls.BPLS(model, predictor="laplace", pool={"X": np.array([[1.0, size, 0.0]])}) for size in (1e90, 1e308))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        np.testing.assert_allclose(far.predict_proba([24]), near.predict_proba([24]), rtol=1e-9)
+    assert near.predict_proba([24]).max() < 1
+    with pm.Model() as model:
+        logit(pm.Data("X", X[:24]))
+    near, far = (bpls.BPLS(model, pool={"X": np.array([[1.0, size, 0.0]])}) for size in (1e90, 1e308))
+    np.testing.assert_allclose(far.score("ppp").score, near.score("ppp").score, rtol=1e-9)

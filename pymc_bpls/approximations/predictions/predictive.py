@@ -50,6 +50,7 @@ _PREDICTED_AT_ONCE, _FEWEST_ROWS = 2**13, 32
 #: Rows that are worth a table of averages.
 FEWEST_BY_TABLE = 20_000
 _FINEST, _CHANGE = 64, 1e-9
+_FAR = 1e100  # of a row's coefficients: their squares are numbers, and its classes are as certain as they get
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,7 @@ class Predictive:
         """Of each row the mean (p,) and the symmetric square root (p, p) of the covariance of η under q, and g's inputs."""
 
         def some(rows: np.ndarray) -> tuple[np.ndarray, ...]:
-            block = model.block(positions[rows], np.zeros(len(rows), dtype=int), np.ones(len(rows)))
+            block = _in_reach(model.block(positions[rows], np.zeros(len(rows), dtype=int), np.ones(len(rows))))
             with np.errstate(over="ignore", invalid="ignore"):
                 spread, mean = block.matrix @ q.factor, block.matrix @ q.mean + block.offset
             spread = spread if block.residual is None else np.concatenate([spread, block.residual], axis=2)
@@ -252,7 +253,7 @@ class Predictive:
         """
         model = q.rows or self.by_one_predictor
         assert model is not None
-        block = model.block(positions, codes, np.ones(len(positions)))
+        block = _in_reach(model.block(positions, codes, np.ones(len(positions))))
         A = block.matrix[:, 0, :]
         if q.untouched is not None:
             A = A.copy()
@@ -413,6 +414,16 @@ def _log_means(log_lik: Callable[[jax.Array], jax.Array], draws: jax.Array, of: 
     start = jnp.full(jax.eval_shape(log_lik, draws[0, 0]).shape, -jnp.inf)
     sums = jax.lax.map(lambda replicate: jax.lax.scan(step, start, replicate)[0], draws)
     return jnp.moveaxis(sums, 0, 1) - jnp.log(draws.shape[1])
+
+
+def _in_reach(block: Block) -> Block:
+    """Rows whose predictors' squares overflow, nearer in the same direction: the averages are the limit in either place."""
+    size = np.abs(block.matrix).max(axis=(1, 2), initial=0.0)
+    if not (size > _FAR).any():
+        return block
+    by = np.where(size > _FAR, _FAR / np.maximum(size, _FAR), 1.0)[:, None, None]
+    residual = None if block.residual is None else block.residual * by
+    return replace(block, matrix=block.matrix * by, offset=block.offset * by[:, :, 0], residual=residual)
 
 
 def _tilt(q: Gaussian, spread: np.ndarray, sd: np.ndarray) -> np.ndarray:
