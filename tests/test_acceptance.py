@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from math import comb
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +16,7 @@ from scipy.stats import betabinom, binom, false_discovery_control
 
 import pymc_bpls as bpls
 from pymc_bpls.acceptance.conformal import conformal_p_values, step_up
-from pymc_bpls.acceptance.coverage import find_coverage
+from pymc_bpls.acceptance.coverage import Coverage, coverage_by_both, coverage_by_distance, find_coverage
 from pymc_bpls.acceptance.predictions import leave_one_out
 from pymc_bpls.acceptance.sentences import Hypotheses, say_approximation, say_calibration, say_verdict
 from pymc_bpls.acceptance.strangers import glance
@@ -258,6 +259,47 @@ def test_ranks_of_an_exchangeable_pool_are_beta_binomial():
     assert np.mean(np.array(p_values) < 0.01) < 0.01 + 2 * np.sqrt(0.01 * 0.99 / 2000)
     expected = betabinom(m, 1, n).mean()
     assert abs(np.mean(counts) - expected) < 4 * np.std(counts) / np.sqrt(2000)
+
+
+def of_rows(X):
+    """What coverage asks of a model: its table."""
+    return SimpleNamespace(density=SimpleNamespace(data=(np.arange(len(X)), X)))
+
+
+def in_clusters(rng, centres, size):
+    return centres[rng.integers(len(centres), size=size)] + 0.001 * rng.normal(size=(size, 2))
+
+
+@pytest.mark.parametrize("n_clusters", [6, 8, 12])
+def test_exchangeable_clusters_raise_the_alarm_no_more_often_than_it_says(n_clusters):
+    """Labeled rows that lie in pairs while a cluster has none: ranks among them are no longer beta-binomial."""
+    rng, tables, (n, m) = np.random.default_rng(0), 2000, (20, 60)
+    centres, alarms = 10 * rng.normal(size=(n_clusters, 2)), 0
+    for _ in range(tables):
+        coverage = coverage_by_distance(of_rows(in_clusters(rng, centres, n + m)), np.arange(n), np.arange(n, n + m))
+        alarms += not coverage.covered.all()
+        assert coverage.covered.all() == (coverage.p_value > 0.01)
+    assert alarms <= binom.ppf(0.999, tables, 0.01)
+
+
+def test_the_chance_of_a_cluster_without_labels_is_that_of_combinatorics():
+    """Ten rows and five others, far away: as many are outside where all labels are of the ten, or all of the five."""
+    X = np.r_[np.linspace(0, 0.001, 10), np.linspace(100, 101, 5)][:, None]
+    coverage = coverage_by_distance(of_rows(X), np.arange(0, 10, 2), np.r_[np.arange(1, 10, 2), np.arange(10, 15)], 0.5)
+    assert (~coverage.covered).sum() == 5
+    chance = (comb(10, 5) + 1) / comb(15, 5)
+    assert abs(coverage.p_value - chance) < 4 * np.sqrt(chance * (1 - chance) / 1000)
+
+
+def test_an_alarm_by_densities_that_saw_the_labels_is_confirmed_by_distances():
+    rng, by_density = np.random.default_rng(0), Coverage(np.arange(60) < 50, 1e-4, "density")
+    labeled, candidates = np.arange(20), np.arange(20, 80)
+    alike = rng.poisson(3, size=(80, 2))
+    other = alike + 40 * (np.arange(80) >= 70)[:, None]
+    assert coverage_by_both(by_density, of_rows(alike), labeled, candidates).covered.all()
+    found = coverage_by_both(by_density, of_rows(np.where(np.arange(80)[:, None] < 50, alike, other + 40)), labeled, candidates)
+    np.testing.assert_array_equal(found.covered, by_density.covered)
+    assert by_density.p_value < found.p_value <= 0.01
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_bpls.acceptance.conformal import conformal_p_values, step_up
-from pymc_bpls.acceptance.coverage import NEAREST, Coverage, find_coverage, nearness
+from pymc_bpls.acceptance.coverage import Coverage, coverage_by_both, coverage_by_distance, find_coverage
 from pymc_bpls.acceptance.predictions import Predictions, by_split, leave_one_out
 from pymc_bpls.acceptance.sentences import (
     Hypotheses,
@@ -19,6 +19,7 @@ from pymc_bpls.acceptance.sentences import (
     say_verdict,
 )
 from pymc_bpls.errors import RowError, warn
+from pymc_bpls.model.problem import Problem
 from pymc_bpls.scoring.one_model import ModelScorer
 
 LEAVE_ONE_OUT, SPLIT = "leave-one-out", "split"
@@ -37,7 +38,7 @@ def accept(scorer: ModelScorer, alpha: float, by: str, *, per_class: bool, rng: 
     if len(D) < 2:
         raise RowError(f'"{problem.name}" has one labeled row, which leaves none to predict it by. Label more rows.')
     predicted = leave_one_out(scorer, candidates) if by == LEAVE_ONE_OUT else by_split(scorer, candidates, rng)
-    coverage = _coverage(scorer, predicted, candidates)
+    coverage = _coverage(problem, predicted, candidates)
     covered = np.ones(len(candidates), dtype=bool) if coverage is None else coverage.covered
     if coverage is not None and not covered.all():
         warn(f"{say_coverage(coverage)} accept() takes none of them.")
@@ -102,12 +103,17 @@ def _test(predicted: Predictions, covered: np.ndarray, alpha: float, classes: np
     return tests
 
 
-def _coverage(scorer: ModelScorer, predicted: Predictions, candidates: np.ndarray) -> Coverage | None:
-    """By the density that the model gives features, or by nearness to labeled rows; None where neither tells."""
-    if predicted.log_density is not None:
-        return find_coverage(*predicted.log_density, "the density that the model gives them")
-    near = nearness(scorer.problem, scorer.problem.labeled.positions, candidates)
-    return None if near is None else find_coverage(*near, NEAREST)
+def _coverage(problem: Problem, predicted: Predictions, candidates: np.ndarray) -> Coverage | None:
+    """By the density that the model gives features, or by nearness to labeled rows; None where neither tells.
+
+    Rows that are left out one by one are in the densities of all others: distances have to confirm an alarm.
+    """
+    labeled = problem.labeled.positions
+    if predicted.log_density is None:
+        return coverage_by_distance(problem, labeled, candidates)
+    found = find_coverage(*predicted.log_density, "the density that the model gives them")
+    apart = len(predicted.known) < len(labeled)
+    return found if apart else coverage_by_both(found, problem, labeled, candidates)
 
 
 def _ranks(information: np.ndarray, accepted: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_bpls.acceptance.coverage import NEAREST, Coverage, find_coverage, nearness
+from pymc_bpls.acceptance.coverage import Coverage, coverage_by_distance
 from pymc_bpls.acceptance.sentences import say_strangers
 from pymc_bpls.errors import warn
 from pymc_bpls.model.problem import Problem
@@ -23,7 +23,7 @@ def warn_of_strangers(problem: Problem, candidates: np.ndarray) -> None:
 
 
 def glance(problem: Problem, labeled: np.ndarray, candidates: np.ndarray) -> tuple[Coverage, np.ndarray] | None:
-    """Coverage by distances, in a moment: of as many candidates, spread evenly, as that admits, and which they are.
+    """Coverage by distances, in a moment: of as many candidates, taken at random, as that admits, and which they are.
 
     It is judged by nearness whatever the model is, since its density would take a refit for each labeled row. None where
     nothing tells.
@@ -31,12 +31,13 @@ def glance(problem: Problem, labeled: np.ndarray, candidates: np.ndarray) -> tup
     width = sum(int(np.prod(values.shape[1:])) for values in problem.density.data if values.dtype.kind == "f")
     if width == 0 or len(labeled) < 2 or not len(candidates):
         return None
-    labeled = _spread(labeled, int((_GLANCE / width) ** 0.5))
-    candidates = _spread(candidates, _GLANCE // (width * len(labeled)))
-    near = nearness(problem, labeled, candidates)
-    return None if near is None else (find_coverage(*near, NEAREST, _UNASKED), candidates)
+    rng = np.random.default_rng(0)
+    labeled = _some(labeled, int((_GLANCE / width) ** 0.5), rng)
+    candidates = _some(candidates, _GLANCE // (width * len(labeled)), rng)
+    coverage = coverage_by_distance(problem, labeled, candidates, _UNASKED)
+    return None if coverage is None else (coverage, candidates)
 
 
-def _spread(rows: np.ndarray, most: int) -> np.ndarray:
-    """At most so many of the rows, two at least, spread evenly."""
-    return rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), max(2, most))).astype(int))]
+def _some(rows: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
+    """At most so many of the rows, two at least, at random and in their order."""
+    return np.sort(rng.choice(rows, min(len(rows), max(2, most)), replace=False))
