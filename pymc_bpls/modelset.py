@@ -44,7 +44,8 @@ class ModelSet(PseudoLabelSelector):
         How the members' values become one.
     predictor : str, default "best"
         The name of the member that predicts, or "best": the one with the largest marginal likelihood of D by Laplace's method,
-        which is its log score of the labeled rows one after the other, each predicted from those before it.
+        which is its log score of the labeled rows one after the other, each predicted from those before it. PyMC's prior of K
+        exchangeable cutpoints (`transform=ordered`) lowers it by log K!: name the member where others have no cutpoints.
     **declared
         As in `BPLS`, for all members that are no `BPLS` yet: `target`, `pool`, `unlabeled`, `observed`, `classes`, `index`,
         `initvals`.

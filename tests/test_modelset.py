@@ -334,3 +334,16 @@ def test_what_a_member_refuses_is_refused_in_its_name(small, table):
         pm.Bernoulli("label", logit_p=effect[np.arange(26) % 3] + X[:, 1], observed=y)
     with pytest.raises(bpls.ModeError, match='Member "centered": The log-posterior has no finite mode'):
         bpls.ModelSet({"plain": small, "centered": centered}).score(approximation="laplace")
+
+
+def test_the_prior_of_two_ordered_cutpoints_has_a_mass_of_a_half():
+    """1/K!, by which the guide says that p(D) is too small: PyMC does not normalise it."""
+    with pm.Model() as model:
+        cuts = pm.Normal("cuts", 0, 1, shape=2, transform=pm.distributions.transforms.ordered, initval=np.arange(2))
+        pm.OrderedLogistic("label", eta=0.0 * np.arange(6), cutpoints=cuts, observed=np.arange(6) % 3)
+    density = bpls.BPLS(model).problem.density
+    first, log_gap = np.linspace(-8, 8, 161), np.linspace(-12, 3, 151)
+    grid = np.stack(np.meshgrid(first, log_gap, indexing="ij"), -1).reshape(-1, 2)
+    log_prior = [float(density.structure.compiled_log_prior(density.parameters.counted(theta))) for theta in grid]
+    cell = (first[1] - first[0]) * (log_gap[1] - log_gap[0])
+    np.testing.assert_allclose(np.exp(log_prior).sum() * cell, 0.5, rtol=1e-5)
