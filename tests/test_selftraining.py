@@ -239,7 +239,7 @@ def test_shares_of_unknown_classes_are_refused(small):
         ({0: 0.2}, r"\{0: 0.2\} has no share of the classes \[1\]\. Give each class a share"),
         ({0: 1.0}, r"no share of the classes \[1\]"),
         ({}, r"no share of the classes \[0, 1\]"),
-        ({0: 0.2, 1: 0.9}, r"add up to 1.1\. Give numbers from 0 to 1 that add up to 1"),
+        ({0: 0.2, 1: 0.9}, r"add up to 1.1\. Give numbers from 0 to 1 that make 1"),
         ({0: 0.0, 1: 0.0}, r"add up to 0\."),
         ({0: 20, 1: 80}, r"add up to 100\."),
         ({0: -0.5, 1: 1.5}, r"that are no numbers from 0 to 1"),

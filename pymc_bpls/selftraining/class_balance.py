@@ -63,11 +63,11 @@ def read_balance(class_balance: Any, problem: Problem) -> ClassBalance | None:
         raise LabelError(f"class_balance={class_balance!r} names a class twice. Give each of {names} one share.")
     if not all(map(number(lambda share: share >= 0), given)):
         raise LabelError(
-            f"class_balance={class_balance!r} has shares that are no numbers from 0 to 1. Give such that add up to 1."
+            f"class_balance={class_balance!r} has shares that are no numbers from 0 to 1. Give numbers that make 1."
         )
     if abs(sum(given) - 1) > _ROUNDED:
         raise LabelError(
-            f"The shares of class_balance={class_balance!r} add up to {sum(given):g}. Give numbers from 0 to 1 that add up to 1."
+            f"The shares of class_balance={class_balance!r} add up to {sum(given):g}. Give numbers from 0 to 1 that make 1."
         )
     shares = np.zeros(len(names))
     shares[codes] = given
