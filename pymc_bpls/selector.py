@@ -405,7 +405,7 @@ class PseudoLabelSelector(ABC):
             `MaxRounds`, `Threshold`, `NoGain`, `EvidenceDrop`, a `StopRule` or callables of one's own: each takes the history
             so far (a Dataset: `/history`, and `/curve` without the test rows) and returns a reason to stop, or None.
         class_balance : "labeled" or mapping of class to share, optional
-            Force these shares on the pseudo-labels: one for each class, which add up to 1, or those of the labeled rows.
+            Force these shares on the pseudo-labels, which add up to 1 (0 of classes left out), or those of the labeled rows.
         pseudo_weight : float or callable, default 1
             Weight of a pseudo-labeled row once it is in D, or a function of the score that it was chosen by (a log value under
             most criteria, a probability under "probability"); it is scored at weight 1.

@@ -40,7 +40,7 @@ class ClassBalance:
 
 
 def read_balance(class_balance: Any, problem: Problem) -> ClassBalance | None:
-    """Shares of the classes: None, "labeled" (as among the labeled rows) or a mapping from class to share."""
+    """Shares of the classes: None, "labeled" (as among the labeled rows) or a mapping from class to share, else 0."""
     if class_balance is None:
         return None
     if isinstance(class_balance, str) and class_balance == "labeled":
@@ -53,13 +53,7 @@ def read_balance(class_balance: Any, problem: Problem) -> ClassBalance | None:
             'Use "labeled" or a mapping from class to share.'
         )
     codes, given = problem.classes.find(class_balance), list(class_balance.values())
-    missing = [name for code, name in enumerate(names) if code not in codes]
-    if missing:
-        raise LabelError(
-            f"class_balance={class_balance!r} has no share of the classes {missing}. Give each class a share, 0 where it is to "
-            "get no pseudo-labels."
-        )
-    if len(given) > len(names):
+    if len(np.unique(codes)) < len(given):
         raise LabelError(f"class_balance={class_balance!r} names a class twice. Give each of {names} one share.")
     if not all(map(number(lambda share: share >= 0), given)):
         raise LabelError(

@@ -156,7 +156,7 @@ class BPLSClassifier(ClassifierMixin, BaseEstimator):
     stop : callable or list of callables, optional
         Rules that end a run before its rounds are done: `NoGain()`, `EvidenceDrop()`, `Threshold(...)`, or one of your own.
     class_balance : "labeled" or mapping of class to share, optional
-        Shares that are forced on the pseudo-labels: one for each class, which add up to 1, or those of the labeled rows.
+        Shares that are forced on the pseudo-labels and add up to 1 (0 of classes left out), or those of the labeled rows.
     pseudo_weight : float or callable, default 1
         Weight of a pseudo-labeled row beside 1 of a labeled row, above 0, or a function of the score that it was chosen by.
     safe : bool or "auto", default "auto"
