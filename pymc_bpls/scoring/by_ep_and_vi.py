@@ -131,8 +131,8 @@ def _log_normalizers(
         if largest > _LARGEST_CORRECTION:
             warn(
                 f"EP corrects the constant that all scores share by {largest:.2f} nats (more than {_LARGEST_CORRECTION}), so "
-                "that the level of the scores may be wrong by as much, or more. Their order does not depend on it. Use exact() "
-                "where the level matters."
+                "that the level of the scores may be wrong by as much, or more. The order of one model's scores does not "
+                "depend on it. Use exact() where the level matters."
             )
         return {k: LogRatio(q.log_z, 0.0) for k, q in fits.items()}, {"log_normalizer_correction": largest}
     sampled = {k: log_evidence(engine, labeled, q, k) for k, q in fits.items()}
@@ -143,6 +143,7 @@ def _log_normalizers(
     if pareto_k > GOOD_K:
         warn(
             f"k-hat of the constant that all scores share is {pareto_k:.3f} (more than {GOOD_K}), so that the level of the "
-            "scores may be wrong by an unknown amount. Their order does not depend on it. Use exact() where the level matters."
+            "scores may be wrong by an unknown amount. The order of one model's scores does not depend on it. Use exact() "
+            "where the level matters."
         )
     return log_z, {"pareto_k": pareto_k}
