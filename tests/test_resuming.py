@@ -179,7 +179,7 @@ def test_ctrl_c_while_a_function_is_compiled_loses_nothing(table, test_rows, mon
     same(compiling.resume(part, stop=MaxRounds(2), **QUIET), whole)
 
 
-def test_ctrl_c_before_there_is_a_model_is_passed_on(small, monkeypatch):
+def test_ctrl_c_before_there_is_a_model_is_passed_on(small, monkeypatch, nothing_remembered):
     press(monkeypatch, AffineRows, "_table_for", 0)
     with pytest.raises(KeyboardInterrupt):
         small.self_train("probability", **QUIET)
