@@ -11,7 +11,7 @@ import numpy as np
 from pymc_bpls.approximations.automatic import approximations_in_order
 from pymc_bpls.approximations.by_name import APPROXIMATIONS
 from pymc_bpls.approximations.gaussians.gaussian import Gaussian
-from pymc_bpls.approximations.predictions.predictive import log_softmax
+from pymc_bpls.approximations.predictions.predictive import Predictive, log_softmax
 from pymc_bpls.compute.compiler import Compiler
 from pymc_bpls.compute.executors import Executor
 from pymc_bpls.errors import ApproximationError, CriterionError, ModeError, warn
@@ -133,14 +133,14 @@ class ModelScorer:
 
     def fit(self, labeled: Labeled, start: np.ndarray | None = None, centre_of: str | None = None) -> ModelFit:
         """The mode of ℓ_D + log π, or the centre of an approximation where there is none. Without a start it is remembered."""
-        known = self.remembered.of(labeled, centre_of) if start is None else None
+        predictive = self.engines.of(labeled)
+        known = self.remembered.of(predictive, labeled, centre_of) if start is None else None
         if known is not None:
             return known
-        fit = self._fit(labeled, start, centre_of)
+        fit = self._fit(predictive, labeled, start, centre_of)
         return fit if start is not None else self.remembered.keep(fit, centre_of)
 
-    def _fit(self, labeled: Labeled, start: np.ndarray | None, centre_of: str | None) -> ModelFit:
-        predictive = self.engines.of(labeled)
+    def _fit(self, predictive: Predictive, labeled: Labeled, start: np.ndarray | None, centre_of: str | None) -> ModelFit:
         try:
             with stage(f"the mode of D ({len(labeled):,} rows)"):
                 mode = predictive.engine.fit(labeled, start)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from pymc_bpls.approximations.predictions.predictive import Predictive
 from pymc_bpls.model.data.table import Labeled
 from pymc_bpls.scoring.fitted import ModelFit
 
@@ -22,10 +23,13 @@ class Remembered:
     def __reduce__(self) -> tuple[type[Remembered], tuple[()]]:
         return Remembered, ()
 
-    def of(self, labeled: Labeled, centre_of: str | None) -> ModelFit | None:
-        """The fit on D, with a mode or the centre of that approximation; what did not settle is tried, and told, again."""
+    def of(self, predictive: Predictive, labeled: Labeled, centre_of: str | None) -> ModelFit | None:
+        """The fit on D by an engine's predictions, with a mode or the centre of that approximation.
+
+        What did not settle is tried, and told, again.
+        """
         for fit, centre in tuple(self.fits):
-            if (fit.has_mode or centre == centre_of) and _same(fit.labeled, labeled):
+            if fit.predictive is predictive and (fit.has_mode or centre == centre_of) and _same(fit.labeled, labeled):
                 return replace(fit, refused=set())
         return None
 

@@ -98,12 +98,13 @@ def refit_sparse_rows(rows: SparseRows, shared: Shared, positions: np.ndarray, c
 def _by_chords(
     objective: RowObjective, start: Start, shared: Shared, candidates: Callable[[np.ndarray], Any], n: int, size: int
 ) -> Refits:
-    """Refits of n candidates beside D, so many at once."""
+    """Refits of n candidates beside D, so many at once; chunks may go to other processes, and take no more than they need."""
+    k = shared.k
 
     def chunk(some: Any) -> tuple[np.ndarray, ...]:
         ends = refit_chunk(objective.beside(some), start)
         log_det = ends.log_det + objective.model.log_det_prior
-        return ends.log_lik / shared.k, ends.pseudo, ends.log_prior, log_det, ends.done, ends.theta[:, objective.kept]
+        return ends.log_lik / k, ends.pseudo, ends.log_prior, log_det, ends.done, ends.theta[:, objective.kept]
 
     return _refitted(chunk, candidates, n, size, shared.executor, padded=False)
 
