@@ -45,7 +45,7 @@ class ModelScorer:
     problem: Problem
     engines: Engines
     predictor: str | Callable[[np.ndarray], Any]
-    remembered: Remembered = field(default_factory=Remembered, repr=False, compare=False)
+    remembered: Remembered = field(default_factory=Remembered, repr=False, compare=False, kw_only=True)
 
     @property
     def compilers(self) -> tuple[Compiler, ...]:
