@@ -56,8 +56,8 @@ class Search:
 
     @property
     def best_first(self) -> Self:
-        """The same with the mode that has the most mass first."""
-        return replace(self, modes=tuple(sorted(self.modes, key=lambda mode: -mode.log_integral)))
+        """The same with the mode that has the most mass first; mirror images, which have the same, stay as they were found."""
+        return replace(self, modes=tuple(sorted(self.modes, key=lambda mode: -round(mode.log_integral, 6))))
 
     @property
     def warning(self) -> str | None:
