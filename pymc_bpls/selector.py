@@ -486,7 +486,9 @@ class PseudoLabelSelector(ABC):
         random_seed: int | np.random.Generator | None = None,
         progressbar: bool = True,
     ) -> xr.DataTree:
-        """A run of self-training that one object describes; `self_train` makes it of its arguments."""
+        """A run of self-training that one object describes, as `self_train` makes it of its arguments."""
+        if not isinstance(train, Train):
+            raise CriterionError(f"train= is a {type(train).__name__}, which describes no run. Give bpls.Train(criterion, …).")
         made = made_with(random_seed)
         begun = begin(self._trainee, train, test=test, executor=executor, random_seed=random_seed)
         self._warn_of_strangers(begun.candidates)

@@ -674,6 +674,9 @@ def test_more_refusals(small, table, sim1_informed):
         bpls.Marginalize(test=1)
     with pytest.raises(TypeError, match="unexpected keyword argument 'test'"):
         bpls.Train(test=1)
+    for wrong in ("ppp", bpls.Marginalize()):
+        with pytest.raises(bpls.CriterionError, match=r"which describes no run\. Give bpls\.Train"):
+            small.run(wrong, **QUIET)
     with pytest.raises(bpls.RowError, match="has other labels, candidates or classes"):
         small.choose({"other": bpls.Train(scorer=sim1_informed)}, **QUIET)
     for wrong, words in ((3, "names no pipelines"), ({"probability": ByUser(oracle(table[2]))}, "as the run itself is called")):

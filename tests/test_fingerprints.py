@@ -41,7 +41,7 @@ def check_refused(pls, run, said):
 @pytest.mark.parametrize("likelihood", ["probit", "minus", "plus 5"])
 def test_a_run_of_another_likelihood_is_refused(table, run, likelihood):
     check_refused(
-        regression(table, likelihood), run, r"its likelihood differ\. Declare the same model, classes, data and labels"
+        regression(table, likelihood), run, r"its likelihood differs\. Declare the same model, classes, data and labels"
     )
 
 

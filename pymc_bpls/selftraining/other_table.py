@@ -35,7 +35,8 @@ def say_other(run: Any, problem: Problem) -> str:
     if not parts:
         return f"{said}: its data, candidates or priors differ. Declare them as they were, or begin again by self_train."
     also = " New labels are taken in by a new self_train." if rows.size else ""
-    return f"{said}: its {', '.join(parts)} differ. Declare the same model, classes, data and labels to go on.{also}"
+    verb = "differs" if parts == ["likelihood"] else "differ"
+    return f"{said}: its {', '.join(parts)} {verb}. Declare the same model, classes, data and labels to go on.{also}"
 
 
 def _classes_of(run: xr.DataTree) -> str:
